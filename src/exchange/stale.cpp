@@ -187,10 +187,11 @@ FlatBox owned_box(const Geometry& geometry) {
   return box;
 }
 
+/// Fills the field and its halo with a pattern, but for `kept` and, if `keeps_given`, for points
+/// that the caller fills.
 template <class Space>
-void mark_stale(const Space& space, const FieldArgs& field, void* origin, const FlatBox& kept) {
-  const std::uint64_t pattern = marked_value(field.kind, number_of(field.geometry->label));
-  if (pattern == 0) return;
+void fill_around(const char* label, const Space& space, const FieldArgs& field, void* origin,
+                 const FlatBox& kept, std::uint64_t pattern, bool keeps_given) {
   StaleFillKernel fill;
   fill.pattern    = pattern;
   fill.value_size = field.value_size;
@@ -204,13 +205,27 @@ void mark_stale(const Space& space, const FieldArgs& field, void* origin, const 
     fill.box.stride[d]  = field.stride[Geometry::at(d)] * field.value_size;
     fill.kept_begin[d]  = kept.begin[Geometry::at(d)];
     fill.kept_end[d]    = kept.end[Geometry::at(d)];
-    const auto is_given = [](const BoundarySide& side) { return side.kind == BoundaryKind::given; };
+    const auto is_given = [&](const BoundarySide& side) {
+      return keeps_given && side.kind == BoundaryKind::given;
+    };
     const index_t begin = field.geometry->begin(d);
     fill.given_below[d] = type.low.any(is_given) ? -begin : -type.lo;
     fill.given_from[d]  = type.high.any(is_given) ? field.geometry->global(d) - begin
                                                   : fill.box.begin[d] + fill.box.extent[d];
   }
-  launch("shard::mark_written", space, fill.box.cells(), fill);
+  launch(label, space, fill.box.cells(), fill);
+}
+
+template <class Space>
+void mark_stale(const Space& space, const FieldArgs& field, void* origin, const FlatBox& kept) {
+  const std::uint64_t pattern = marked_value(field.kind, number_of(field.geometry->label));
+  if (pattern != 0)
+    fill_around("shard::mark_written", space, field, origin, kept, pattern, true);
+}
+
+template <class Space>
+void zero_halo(const Space& space, const FieldArgs& field, void* origin) {
+  fill_around("shard::zero_halo", space, field, origin, owned_box(*field.geometry), 0, false);
 }
 
 template <class Space>
@@ -255,6 +270,7 @@ std::string stale_cell(const Space& space, const std::vector<FieldSpec>& fields,
 
 #define SHARD_STALE(Memory, Space)                                                 \
   template void mark_stale(const Space&, const FieldArgs&, void*, const FlatBox&); \
+  template void zero_halo(const Space&, const FieldArgs&, void*);                  \
   template std::string stale_cell(const Space&, const std::vector<FieldSpec>&,     \
                                   const FieldAddresses&, int);
 SHARD_FOR_EACH_SPACE(SHARD_STALE)

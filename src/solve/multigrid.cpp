@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -23,9 +24,20 @@ void LevelGrid::choose() {
   double most             = 0.0;
   const auto all          = static_cast<std::size_t>(rank);
   const auto weight       = [&](std::size_t d) { return 1.0 / (spacing[d] * spacing[d]); };
-  for (std::size_t d = 0; d < all; ++d)
+  for (std::size_t d = 0; d < all; ++d) {
+    if (extent[d] == 1 && walls[d] == 0) spacing[d] = std::numeric_limits<double>::infinity();
     if (extent[d] >= 4) most = std::max(most, weight(d));
-  for (std::size_t d = 0; d < all; ++d) coarsens[d] = extent[d] >= 4 && weight(d) >= strong * most;
+  }
+  // few cells whose coupling is much stronger become one first: no smoothing reduces what they
+  // share
+  const double others = most;
+  const auto is_few   = [&](std::size_t d) {
+    return extent[d] > 1 && extent[d] < 4 && strong * weight(d) > others && others > 0.0;
+  };
+  for (std::size_t d = 0; d < all; ++d)
+    if (is_few(d)) most = std::max(most, weight(d));
+  for (std::size_t d = 0; d < all; ++d)
+    coarsens[d] = (extent[d] >= 4 || is_few(d)) && weight(d) >= strong * most;
 }
 
 LevelGrid LevelGrid::coarse() const {
@@ -47,13 +59,18 @@ double LevelGrid::diagonal(double shift) const {
 }
 
 double LevelGrid::smallest_rough() const {
-  double all = 0.0, least = 0.0;
+  double all = 0.0, least = 0.0, smooth = 0.0;
   for (std::size_t d = 0; d < static_cast<std::size_t>(rank); ++d) {
     const double w = 1.0 / (spacing[d] * spacing[d]);
     all += w;
-    if (coarsens[d]) least = least == 0.0 ? w : std::min(least, w);
+    if (coarsens[d])
+      least = least == 0.0 ? w : std::min(least, w);
+    else if (walls[d] > 0)  // half of the smallest eigenvalue along the dimension
+      smooth +=
+          2.0 * w *
+          std::pow(std::sin(std::acos(0.0) * walls[d] / (2.0 * static_cast<double>(extent[d]))), 2);
   }
-  return least / all;
+  return std::min((least + smooth) / all, 1.0);
 }
 
 void require_same_levels(MPI_Comm comm, int cycle, int smoothing, int levels,

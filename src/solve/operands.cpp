@@ -10,6 +10,7 @@
 #include <string>
 
 #include "shard/base/error.hpp"
+#include "shard/mesh/impl/mesh_state.hpp"
 #include "shard/solve/diffusion.hpp"
 #include "shard/solve/impl/galerkin_levels.hpp"
 #include "shard/solve/preconditioners.hpp"
@@ -18,23 +19,6 @@
 namespace shard::impl {
 
 namespace {
-
-/// Whether this rank owns the same elements in both, in the same order. Compares the ids of two
-/// spaces once.
-bool same_elements(const IndexHalo& a, const IndexHalo& b) {
-  if (&a == &b || a.identity == b.identity) return true;
-  if (a.space != b.space || a.owned != b.owned) return false;
-  struct Pair {
-    std::uint64_t a = 0, b = 0;
-  };
-  static thread_local std::array<Pair, 64> equal;
-  Pair& known = equal[(a.identity ^ (b.identity >> 7)) % equal.size()];
-  if (known.a == a.identity && known.b == b.identity) return true;
-  const bool by_ids = !a.ids.empty() && !b.ids.empty();
-  if (by_ids && !std::equal(a.ids.begin(), a.ids.begin() + a.owned, b.ids.begin())) return false;
-  known = {a.identity, b.identity};
-  return true;
-}
 
 /// Whether each rank owns as many elements in both: the same answer on every rank.
 bool same_counts(const Partition& a, const Partition& b) {
@@ -47,7 +31,15 @@ bool same_counts(const Partition& a, const Partition& b) {
 bool same_owned(const Partition& a, const Partition& b) {
   const IndexHalo *x = a.index_halo(), *y = b.index_halo();
   if (x == nullptr || y == nullptr) return a == b;
-  return x == y || (same_counts(a, b) && same_elements(*x, *y));
+  if (x == y) return true;
+  return x->space == y->space && same_counts(a, b) &&
+         (x->elements == y->elements || x->elements == 0 || y->elements == 0);
+}
+
+/// How two partitions differ, for messages.
+std::string difference(const Partition& a, const Partition& b, const std::string& of_b) {
+  if (same_counts(a, b)) return " has other elements, or in another order, than " + of_b;
+  return " has the partition " + a.describe() + ", and " + of_b + " is " + b.describe();
 }
 
 /// A dimension of two fields: a's index less b's is in [low, high].
@@ -80,8 +72,8 @@ void require_owned(std::string_view function, const Geometry& field, int d,
   const Partition& has = field.dims[Geometry::at(d)].partition;
   if (!same_owned(has, wanted))
     throw_argument(function,
-                   {"dimension ", text(d), " of \"", field.label, "\" has the partition ",
-                    has.describe(), ", and ", wanted.describe(), " is needed; redistribute it"});
+                   {"dimension ", text(d), " of \"", field.label, "\"",
+                    difference(has, wanted, "the one that is needed"), "; redistribute it"});
 }
 
 void require_same_points(std::string_view function, const Geometry& a, const Geometry& b) {
@@ -94,10 +86,28 @@ void require_same_points(std::string_view function, const Geometry& a, const Geo
       throw_argument(function, {"dimension ", text(d), " of \"", a.label, "\" and of \"", b.label,
                                 "\" is sharded over different mesh axes"});
     if (!same_owned(x.partition, y.partition))
-      throw_argument(function, {"dimension ", text(d), " of \"", a.label, "\" has the partition ",
-                                x.partition.describe(), ", that of \"", b.label, "\" ",
-                                y.partition.describe(), "; redistribute one of them"});
+      throw_argument(function, {"dimension ", text(d), " of \"", a.label, "\"",
+                                difference(x.partition, y.partition, "that of \"" + b.label + "\""),
+                                "; redistribute one of them"});
   }
+}
+
+MPI_Comm owners_of(std::string_view function, const Geometry& field, int d) {
+  const DimGeometry& dim = field.dims[Geometry::at(d)];
+  if (dim.axis_count > 1)
+    throw_argument(function, {"dimension ", text(index_t{d}), " of \"", field.label,
+                              "\" is sharded over several mesh axes; shard it over one"});
+  return dim.axis_count == 0 ? MPI_COMM_SELF : field.mesh->axis_comm(dim.axes[0]);
+}
+
+void require_contiguous(MPI_Comm comm, std::string_view function, const Geometry& field,
+                        index_t count, index_t stride) {
+  require_no_error(comm, function,
+                   count < 2 || stride == 1
+                       ? std::string()
+                       : "\"" + field.label + "\" has a stride of " + text(stride) +
+                             ", and the library takes contiguous elements; copy it to a field of "
+                             "its own memory");
 }
 
 bool share_points(const FieldArgs& a, const void* a_origin, const FieldArgs& b,

@@ -182,7 +182,7 @@ std::shared_ptr<const IndexHalo> make_index_halo(MPI_Comm comm, AxisId space,
   int ranks = 0, me = 0;
   check_mpi(MPI_Comm_size(comm, &ranks), "MPI_Comm_size");
   check_mpi(MPI_Comm_rank(comm, &me), "MPI_Comm_rank");
-  require_no_error(comm, "IndexSpace", complaint(input, ranks));
+  require_no_error(comm, input.function, complaint(input, ranks));
   SparseExchange exchange(comm);
 
   std::string wrong;
@@ -192,7 +192,7 @@ std::shared_ptr<const IndexHalo> make_index_halo(MPI_Comm comm, AxisId space,
   else
     for (std::size_t i = 0; i < input.owner.size(); ++i)
       homes.push_back({input.owner[i], input.place[i]});
-  require_no_error(comm, "IndexSpace", wrong);
+  require_no_error(comm, input.function, wrong);
 
   auto halo        = std::make_shared<IndexHalo>();
   halo->space      = space;
@@ -201,7 +201,7 @@ std::shared_ptr<const IndexHalo> make_index_halo(MPI_Comm comm, AxisId space,
   halo->interior   = input.interior;
   const auto asked = ask_owners(input, homes, *halo);
   note_asked(exchange(asked), *halo, wrong);
-  require_no_error(comm, "IndexSpace", wrong);
+  require_no_error(comm, input.function, wrong);
 
   int layers = homes.empty() ? 0 : layer_of(input, homes.size() - 1);
   await_mpi("MPI_Allreduce", MPI_Allreduce, MPI_IN_PLACE, &layers, 1, MPI_INT, MPI_MAX, comm);
@@ -212,10 +212,14 @@ std::shared_ptr<const IndexHalo> make_index_halo(MPI_Comm comm, AxisId space,
   mix(identity, halo->received);
   mix(identity, halo->unowned);
   mix(identity, halo->layer_end);
-  identity = spread(identity);
-  await_mpi("MPI_Allreduce", MPI_Allreduce, MPI_IN_PLACE, &identity, 1, MPI_UINT64_T, MPI_SUM,
-            comm);
-  halo->identity = identity;
+  std::uint64_t hashes[] = {spread(identity), 0};  // of all, and of the owned ids
+  if (input.by_ids) {
+    const auto bytes = static_cast<std::size_t>(input.owned) * sizeof(input.ids[0]);
+    hashes[1] = spread(hash_bytes(input.ids.data(), bytes, hash_bytes(&me, sizeof(me), hash_seed)));
+  }
+  await_mpi("MPI_Allreduce", MPI_Allreduce, MPI_IN_PLACE, hashes, 2, MPI_UINT64_T, MPI_SUM, comm);
+  halo->identity = hashes[0];
+  halo->elements = hashes[1];
   return halo;
 }
 

@@ -174,6 +174,27 @@ TEST(Jacobian, NewtonsMethodConvergesQuadratically) {
   EXPECT_LT(n.norm(known), 1e-10);
 }
 
+// A chain remembers the values between its operations.
+TEST(Jacobian, OfAnOperationThatIsAppliedElsewhere) {
+  const Newton n{};
+  const F other = n.x.like("other"), away = n.x.like("away"), forward = n.x.like("forward"),
+          back = n.x.like("back");
+  set_rough(n.x, 0.1);
+  set_rough(n.step, 0.2);
+  set_rough(other, 0.9);
+  const Jacobian j(n.space, n.operation, n.x);
+  j.apply(n.space, forward, n.step);
+  j.apply_adjoint(n.space, back, n.step);
+  n.operation.apply(n.space, away, other);
+  j.apply(n.space, n.rest, n.step);
+  axpby(n.space, n.rest, -1.0, forward, 1.0);
+  EXPECT_EQ(n.norm(n.rest), 0.0);
+  n.operation.apply(n.space, away, other);
+  j.apply_adjoint(n.space, n.rest, n.step);
+  axpby(n.space, n.rest, -1.0, back, 1.0);
+  EXPECT_EQ(n.norm(n.rest), 0.0);
+}
+
 TEST(Jacobian, GaussNewton) {
   const Newton n{};
   const F y = n.x.like("y"), gx = n.x.like("gx"), gy = n.x.like("gy"), jx = n.x.like("jx"),

@@ -22,19 +22,43 @@ Object object_of(IJ from, Get get) {
 }
 
 TEST_F(Hypre, ProductsAreOurs) {
-  const ExactProduct p(31);
-  HYPRE_IJMatrix copy = hypre_copy(p.mesh, p.a);
-  HYPRE_IJVector from = hypre_copy(p.x), to = hypre_copy(p.z);
-  EXPECT_EQ(
-      HYPRE_ParCSRMatrixMatvec(1.0, object_of<HYPRE_ParCSRMatrix>(copy, HYPRE_IJMatrixGetObject),
-                               object_of<HYPRE_ParVector>(from, HYPRE_IJVectorGetObject), 0.0,
-                               object_of<HYPRE_ParVector>(to, HYPRE_IJVectorGetObject)),
-      0);
-  copy_from_hypre(p.z, to);
-  p.expect_equal();
-  EXPECT_EQ(HYPRE_IJMatrixDestroy(copy), 0);
-  EXPECT_EQ(HYPRE_IJVectorDestroy(from), 0);
-  EXPECT_EQ(HYPRE_IJVectorDestroy(to), 0);
+  on_meshes([](const auto& mesh) {
+    const ExactProduct p(31, 23, 31, mesh);
+    HYPRE_IJMatrix copy = hypre_copy(p.mesh, p.a);
+    // vectors with strides, too
+    const auto x = p.level_of(p.a.columns());
+    const auto y = p.level_of(p.a.rows());
+    axpby(Space(), x, 1.0, p.x, 0.0);
+    HYPRE_IJVector from = hypre_copy(x), to = hypre_copy(p.z);
+    EXPECT_EQ(
+        HYPRE_ParCSRMatrixMatvec(1.0, object_of<HYPRE_ParCSRMatrix>(copy, HYPRE_IJMatrixGetObject),
+                                 object_of<HYPRE_ParVector>(from, HYPRE_IJVectorGetObject), 0.0,
+                                 object_of<HYPRE_ParVector>(to, HYPRE_IJVectorGetObject)),
+        0);
+    copy_from_hypre(p.z, to);
+    p.expect_equal();
+    copy_from_hypre(y, to);
+    axpby(Space(), p.z, 1.0, y, 0.0);
+    p.expect_equal();
+    EXPECT_EQ(HYPRE_IJMatrixDestroy(copy), 0);
+    EXPECT_EQ(HYPRE_IJVectorDestroy(from), 0);
+    EXPECT_EQ(HYPRE_IJVectorDestroy(to), 0);
+  });
+}
+
+// With a halo the owned elements, in the order of the axis.
+TEST_F(Hypre, VectorsAreTheOwnedElements) {
+  on_meshes([](const auto& mesh) {
+    const auto line = line_with_halo(mesh, 31), back = line.like("back");
+    HYPRE_IJVector copy = hypre_copy(line);
+    double square       = 0.0;
+    const auto vector   = object_of<HYPRE_ParVector>(copy, HYPRE_IJVectorGetObject);
+    EXPECT_EQ(HYPRE_ParVectorInnerProd(vector, vector, &square), 0);
+    EXPECT_EQ(square, 30 * 31 * 61 / 6);
+    copy_from_hypre(back, copy);
+    for (int i = 0; i < line.extent(0); ++i) EXPECT_EQ(back(i), line(i));
+    EXPECT_EQ(HYPRE_IJVectorDestroy(copy), 0);
+  });
 }
 
 // Few steps, of any size. hypre 3.1 takes 11 and 12 on one rank, 15 and 17 on 8: its coarsening and

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdint>
 #include <functional>
 #include <limits>
 #include <string>
@@ -206,6 +207,25 @@ TEST(SolveInputs, StridesOfOneRank) {
   const SolveResult result = CG(y, a, Multigrid(a), {.relative = 1e-12})(Space(), x, b);
   EXPECT_TRUE(result) << result.text();
   EXPECT_LT(error_of(x, [](const auto& i) { return rough(i[0], i[1]); }), 1e-9);
+}
+
+// One rank alone has other elements: each rank knows it.
+TEST(SolveInputs, SpacesOfOtherElementsWithEqualCounts) {
+  struct Node;
+  using Nodes = ShardedView<double*, Kokkos::LayoutRight, ShardDim<0, Lat, Indices<Node>>>;
+  const Mesh<Lat> mesh(MPI_COMM_WORLD, {0});
+  const std::int64_t first = 2 * mesh.rank(), turn = mesh.rank() == mesh.size() - 1 ? 1 : 0;
+  const IndexSpace<Node, Lat> own(mesh, by_global_ids({first, first + 1}, 2)),
+      same(mesh, by_global_ids({first, first + 1, 0}, 2)),
+      turned(mesh, by_global_ids({first + turn, first + 1 - turn}, 2));
+  const Nodes x("x", mesh, {own}), y("y", mesh, {same}), z("z", mesh, {turned});
+  deep_copy(Space(), x, 2.0);
+  deep_copy(Space(), y, 3.0);
+  EXPECT_EQ(dots(Space(), std::tie(x, y))[0], 12.0 * mesh.size());
+  expect_parts(message_thrown_by<ArgumentError>([&] { dots(Space(), std::tie(x, z)); }),
+               {"dots", "other elements"});
+  expect_parts(message_thrown_by<ArgumentError>([&] { axpby(Space(), z, 1.0, y, 0.0); }),
+               {"update", "other elements"});
 }
 
 using Call = std::function<void(const F&, const F&)>;

@@ -32,6 +32,25 @@ TEST(KokkosSparse, ProductsAreOurs) {
   }
 }
 
+// Levels of one array have a stride.
+TEST(KokkosSparse, StridesAndMeshes) {
+  on_meshes([](const auto& mesh) {
+    const ExactProduct p(45, 23, 31, mesh);
+    const KokkosSparseMatrix product(p.a);
+    const auto x = p.level_of(p.a.columns());
+    const auto y = p.level_of(p.a.rows());
+    axpby(Space(), x, 1.0, p.x, 0.0);
+    product.apply(Space(), y, x);
+    axpby(Space(), p.z, 1.0, y, 0.0);
+    Space().fence();
+    p.expect_equal();
+    axpby(Space(), p.z, 0.0, p.z, 0.0);
+    product.apply(Space(), p.z, p.x);
+    Space().fence();
+    p.expect_equal();
+  });
+}
+
 TEST(KokkosSparse, IsAnOperatorOfTheSolvers) {
   const Mesh<Ranks> mesh(MPI_COMM_WORLD, {0});
   const Square a = three_diagonals(mesh, 200, [](Id) { return 2.5; });

@@ -513,6 +513,41 @@ TEST(Krylov, SolveAsAnOperation) {
                {"LinearSolve", "symmetric", "second solver"});
 }
 
+/// y = x with its halo filled.
+struct Exchanged {
+  template <class F>
+  void apply(const Space& space, const F& y, const F& x) const {
+    deep_copy(space, y, x);
+    exchange(space, y);
+  }
+  template <class F>
+  void pullback(const Space& space, const F& dx, const F& dy) const {
+    deep_copy(space, dx, dy);
+    exchange_adjoint(space, dx);
+  }
+};
+
+// What the solver's products leave in halos isn't part of the gradient.
+TEST(Krylov, GradientsBehindAnExchange) {
+  const Space space;
+  const auto check = [&](const auto& x) {
+    const auto y = x.like("y"), dx = x.like("dx"), dy = x.like("dy"), wanted = x.like("wanted");
+    set(x, [](const auto& i) { return rough(i); });
+    set(dy, [](const auto& i) { return rough(i) * rough(i); });
+    const Diffusion a(x, {.spacing = {1.0, 0.8}, .shift = 0.4});
+    const LinearSolve solve(CG(x, a, {.relative = 1e-13}));
+    const auto both = chain(x, Exchanged{}, solve);
+    both.apply(space, y, x);
+    impl::call_pullback(both, space, dx, dy, x);
+    solve.apply(space, wanted, dy);
+    axpby(space, wanted, 1.0, dx, -1.0);
+    const auto squares = dots(space, std::tie(wanted, wanted), std::tie(dx, dx));
+    EXPECT_LT(squares[0], 1e-22 * squares[1]);
+  };
+  check(Plane<Zero>("x", grid(), {rows, columns}));
+  check(Plane<Periodic>("x", grid(), {rows, columns}));
+}
+
 // J = c'A(k)^-1 b: its derivative along a direction of k, against differences.
 TEST(Krylov, GradientOfCoefficients) {
   const Space space;

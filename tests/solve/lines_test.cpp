@@ -5,11 +5,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
 #include "shard/solve/cg.hpp"
 #include "shard/solve/diffusion.hpp"
+#include "shard/solve/multigrid.hpp"
 #include "shard/solve/preconditioners.hpp"
 #include "solve/solve_support.hpp"
 #include "support/counting.hpp"
@@ -123,6 +125,22 @@ TEST(TridiagonalLines, SolutionsWithTheBitsOfOneRank) {
 }
 
 // Coupling 100 times stronger along the second dimension: its lines are a preconditioner.
+// A kernel on any instance may be writing the coefficients.
+TEST(TridiagonalLines, ConstructorsWaitForCoefficients) {
+  using F = Plane<Symmetric>;
+  const F diagonal("diagonal", grid(), {8, 8}), beside = diagonal.like("beside");
+  deep_copy(Space(), diagonal, 4.0);
+  const Diffusion<F, F> a(diagonal, diagonal, {});
+  const Counts counts = count([&] {
+    tridiagonal_lines<1>(beside, diagonal, beside);
+    const Multigrid multigrid(a);
+  });
+  for (const char* name :
+       {"shard::tridiagonal_lines: the coefficients", "shard::multigrid: the coefficients"})
+    EXPECT_EQ(std::count(counts.fence_names.begin(), counts.fence_names.end(), name) > 0, true)
+        << name;
+}
+
 TEST(TridiagonalLines, PreconditionStrongCoupling) {
   using F = Plane<Zero>;
   const Space space;

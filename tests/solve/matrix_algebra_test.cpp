@@ -4,11 +4,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <utility>
 
 #include "shard/solve/bicgstab.hpp"
+#include "shard/solve/block_ilu.hpp"
 #include "shard/solve/block_jacobi.hpp"
 #include "shard/solve/cg.hpp"
 #include "shard/solve/gmres.hpp"
@@ -332,6 +334,89 @@ TEST(ComplexVectors, HermitianSystems) {
     return cg.history();
   };
   for (int m = 1; m <= 5; ++m) EXPECT_EQ(solve(MPI_COMM_WORLD, m), solve(MPI_COMM_SELF, m));
+}
+
+// A kernel on any instance may be writing the values.
+TEST(MatrixAlgebra, WhatReadsValuesOnTheHostWaits) {
+  const Mesh<Ranks> mesh(MPI_COMM_WORLD, {0});
+  const Id row = mesh.rank();
+  const SparseMatrix<double, Ranks, Node> a(mesh, {row}, {{row, row, 2.0}});
+  const auto waits = [](const char* name, const auto& make) {
+    const shard::testing::Counts counts = shard::testing::count(make);
+    EXPECT_NE(std::find(counts.fence_names.begin(), counts.fence_names.end(), name),
+              counts.fence_names.end())
+        << name;
+  };
+  waits("shard::SparseMatrix: the values", [&] { MatrixProduct(mesh, a, a); });
+  waits("shard::SparseMatrix: the values", [&] { transposed(mesh, a); });
+  waits("shard::BlockJacobi: the values", [&] { BlockJacobi(a, 1); });
+  waits("shard::BlockILU: the values", [&] { BlockILU{a}; });
+}
+
+/// Steps of GMRES to 1e-10; the residual is compared with a product.
+template <class Matrix, class Vector, class M>
+int steps_of_gmres(const Matrix& a, const Vector& b, const M& m, const SolveOptions& options) {
+  const auto x = b.like("x"), rest = b.like("rest");
+  GMRES gmres(x, a, m, options);
+  const SolveResult result = gmres(Space(), x, b);
+  EXPECT_TRUE(result) << result.text();
+  a.apply(Space(), rest, x);
+  axpby(Space(), rest, 1.0, b, -1.0);
+  EXPECT_LT(dots(Space(), std::tie(rest, rest))[0], 1.1e-20 * dots(Space(), std::tie(b, b))[0]);
+  return result.iterations;
+}
+
+// Of i D as many as of D: the polynomials have complex coefficients.
+TEST(ComplexVectors, GmresHasComplexKrylovSpaces) {
+  using Real = SparseMatrix<double, Ranks, Node>;
+  const Mesh<Ranks> mesh(MPI_COMM_WORLD, {0});
+  constexpr int n = 20;
+  const auto part = Partition::balanced(n, mesh.size());
+  std::vector<Id> ids;
+  std::vector<MatrixEntry<double>> diagonal;
+  std::vector<MatrixEntry<Complex>> turned, wave;
+  for (Id i = part.begin(mesh.rank()); i < part.end(mesh.rank()); ++i) {
+    const double d = 1.0 + static_cast<double>(i);
+    ids.push_back(i);
+    diagonal.push_back({i, i, d});
+    turned.push_back({i, i, Complex(0.0, d)});
+    wave.push_back({i, i, Complex(1.0, 2.0 * (1.0 + 0.1 * d))});
+    if (i > 0) wave.push_back({i, i - 1, Complex(0.0, -1.0)});
+    if (i + 1 < n) wave.push_back({i, i + 1, Complex(0.0, -1.0)});
+  }
+  const Real d(mesh, ids, diagonal);
+  const Wave id(mesh, ids, turned), k(mesh, ids, wave);
+  const auto f = d.make_column_vector("f");
+  const auto g = id.make_column_vector("g"), h = k.make_column_vector("h");
+  deep_copy(Space(), f, 1.0);
+  deep_copy(Space(), g, Complex(0.6, 0.8));
+  set_complex(h, ids, [](double j) { return Complex(std::cos(3 * j), std::sin(1 + j * j)); });
+  for (const int restart : {30, 6}) {
+    const SolveOptions options{.relative = 1e-10, .restart = restart};
+    const int real = steps_of_gmres(d, f, Identity{}, options);
+    EXPECT_EQ(steps_of_gmres(id, g, Identity{}, options), real);
+    if (restart > n) {
+      EXPECT_LE(real, n);
+      EXPECT_LE(steps_of_gmres(k, h, Identity{}, options), n);
+    } else {
+      EXPECT_GT(real, n);
+      steps_of_gmres(k, h, Identity{}, options);
+    }
+    auto varying     = options;
+    varying.flexible = true;
+    EXPECT_LE(steps_of_gmres(k, h, Jacobi(Space(), h, k), varying), 3 * n);
+    EXPECT_EQ(steps_of_gmres(k, h, Jacobi(Space(), h, k), options),
+              steps_of_gmres(k, h, Jacobi(Space(), h, k), varying));
+  }
+  // weights: the product of another space
+  const auto w = h.like("w");
+  deep_copy(Space(), w, Complex(2.0));
+  const auto x = h.like("x");
+  GMRES weighted(x, k, {.relative = 1e-10});
+  weighted.set_weights(Space(), w);
+  const SolveResult result = weighted(Space(), x, h);
+  EXPECT_TRUE(result) << result.text();
+  EXPECT_LE(result.iterations, n);
 }
 
 // <A x, y> = <x, A' y>, both parts; the transpose is the adjoint; methods for any operator.

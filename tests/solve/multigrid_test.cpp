@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <vector>
 
@@ -244,6 +245,67 @@ TEST(Multigrid, CyclesJumpsAndAnisotropy) {
   EXPECT_LE(count(1.0, 1.0, {.cycle = MultigridCycle::full}, true), plain);
   EXPECT_LE(count(1e4, 1.0, {}, false), 2 * plain);
   EXPECT_LE(count(1.0, 10.0, {}, false), 14);
+}
+
+// Balls of another material in a cube. Where interpolation gave a badly coupled diagonal neighbour
+// a weight, w-cycles weren't positive, and v-cycles took ten times as many iterations.
+TEST(Multigrid, JumpsOfAMillion) {
+  using F              = Cube<double, Zero>;
+  constexpr int n      = 16;
+  const double balls[] = {0.3,  0.3,  0.3,  0.15, 0.7, 0.3, 0.6,  0.18, 0.4,  0.75,
+                          0.35, 0.12, 0.65, 0.7,  0.7, 0.2, 0.25, 0.6,  0.75, 0.1};
+  const Space space;
+  const F x("x", grid(), {n, n, n}), b = x.like("b"), k = x.like("k");
+  set(b, [](const auto& i) { return rough(i); });
+  const auto steps = [&](double jump, MultigridCycle cycle) {
+    set(k, [&](const auto& i) {
+      for (int ball = 0; ball < 5; ++ball) {
+        double square = 0.0;
+        for (std::size_t d = 0; d < 3; ++d)
+          square += std::pow((static_cast<double>(i[d]) + 0.5) / n - balls[4 * ball + d], 2);
+        if (square < std::pow(balls[4 * ball + 3], 2)) return jump;
+      }
+      return 1.0;
+    });
+    const Diffusion<F, F> a(x, k, {});
+    CG cg(x, a, Multigrid(a, {.cycle = cycle, .gather_below = 200}), {.relative = 1e-8});
+    set(x, [](const auto&) { return 0.0; });
+    const SolveResult result = cg(space, x, b);
+    EXPECT_TRUE(result) << jump << ": " << result.text();
+    return result.iterations;
+  };
+  EXPECT_LE(steps(1e-6, MultigridCycle::v), 15);
+  EXPECT_LE(steps(1e-6, MultigridCycle::w), 15);
+  EXPECT_LE(steps(1e6, MultigridCycle::v), 50);
+}
+
+// A few cells with coupling 10,000 times stronger become one before the others are coarsened.
+TEST(Multigrid, FewLevelsWithStrongCoupling) {
+  const Space space;
+  const auto steps = [&](const auto& x, const DiffusionOptions& options) {
+    using F   = std::remove_cvref_t<decltype(x)>;
+    const F b = x.like("b"), k = x.like("k");
+    set(k, [](const auto&) { return 1.0; });
+    set(b, [](const auto& i) { return rough(i); });
+    CG uniform(x, Diffusion(x, options), Multigrid(Diffusion(x, options)), {.relative = 1e-8});
+    const Diffusion<F, F> a(x, k, options);
+    CG with_k(x, a, Multigrid(a), {.relative = 1e-8});
+    const SolveResult one = uniform(space, x, b);
+    set(x, [](const auto&) { return 0.0; });
+    const SolveResult other = with_k(space, x, b);
+    EXPECT_TRUE(one && other) << one.text() << ", " << other.text();
+    return std::max(one.iterations, other.iterations);
+  };
+  for (const index_t n : {1, 2, 3, 5, 8}) {
+    const DiffusionOptions first{.spacing = {0.01, 1.0, 1.0}, .shift = 1e-3},
+        last{.spacing = {1.0, 1.0, 0.01}, .shift = 1e-3};
+    EXPECT_LE(steps(Cube<double, Symmetric>("x", grid(), {n, 32, 24}), first), 14) << n;
+    EXPECT_LE(steps(Cube<double, Symmetric>("x", grid(), {32, 24, n}), last), 14) << n;
+    if (n > 1) {
+      EXPECT_LE(steps(Cube<double, Periodic>("x", grid(), {32, 24, n}), last), 14) << n;
+    }
+    EXPECT_LE(steps(Cube<double, Zero>("x", grid(), {n, 32, 24}), first), 14) << n;
+  }
 }
 
 TEST(Multigrid, NeumannAndOddExtents) {

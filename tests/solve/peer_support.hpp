@@ -9,14 +9,19 @@ namespace sparse_matrix_test {
 
 /// A matrix with rows and columns of any owners, x, y = A x, and z for another library's product.
 /// Integers: the products are exact. On many ranks some have no rows.
+template <class MeshType = Mesh<Ranks>>
 struct ExactProduct {
   using Matrix = SparseMatrix<double, Ranks, Node, Cell>;
+  template <class Tag>
+  using Levels = ShardedView<double**, Kokkos::LayoutRight, ShardDim<0, Ranks, Indices<Tag>>>;
 
-  explicit ExactProduct(unsigned salt, int n = 23, int m = 31)
+  explicit ExactProduct(unsigned salt, int n = 23, int m = 31,
+                        const MeshType& on = Mesh<Ranks>(MPI_COMM_WORLD, {0}))
       : random(shard::testing::seed() + salt),
-        rows(owned_ids(random, n)),
-        columns(owned_ids(random, m)),
-        a(mesh, rows, columns, given_entries(random, n, m, 4 * n, dense)),
+        mesh(on),
+        rows(owned_ids(random, n, parts(), part())),
+        columns(owned_ids(random, m, parts(), part())),
+        a(mesh, rows, columns, given_entries(random, n, m, 4 * n, dense, parts(), part())),
         x(a.make_column_vector("x")),
         y(a.make_row_vector("y")),
         z(y.like("z")) {
@@ -35,20 +40,39 @@ struct ExactProduct {
     Kokkos::deep_copy(a.values(), host);
     multiply();
   }
+  /// A vector of rows or columns with a stride of three.
+  template <class Tag>
+  auto level_of(const IndexSpace<Tag, Ranks>& space) const {
+    const Levels<Tag> levels("levels", mesh, {space, Partition::whole(3)});
+    return subview(levels, Kokkos::ALL, 1);
+  }
   /// z is y.
   void expect_equal() const {
     const auto ours = values(y), theirs = values(z);
     for (std::size_t i = 0; i < rows.size(); ++i) EXPECT_EQ(ours(i), theirs(i)) << rows[i];
   }
 
+  int parts() const { return mesh.template size<Ranks>(); }
+  int part() const { return mesh.template coordinate<Ranks>(); }
+
   std::mt19937_64 random;
-  Mesh<Ranks> mesh{MPI_COMM_WORLD, {0}};
+  MeshType mesh;
   std::vector<Id> rows, columns;
   std::vector<double> dense;
   Matrix a;
-  Matrix::column_vector x;
-  Matrix::row_vector y, z;
+  typename Matrix::column_vector x;
+  typename Matrix::row_vector y, z;
 };
+
+/// A vector with a halo, whose elements are their global indices, on the axis of a mesh.
+template <class MeshType>
+auto line_with_halo(const MeshType& mesh, index_t size) {
+  const ShardedView<double*, Kokkos::LayoutRight, ShardDim<0, Ranks, Halo<2>>> line("line", mesh,
+                                                                                    {size});
+  deep_copy(Space(), line, -1e6);
+  for (int i = 0; i < line.extent(0); ++i) line(i) = static_cast<double>(line.to_global(0, i));
+  return line;
+}
 
 /// A symmetric matrix of three diagonals, -1 beside `diagonal(i)`. Consecutive rows of each rank.
 template <class Diagonal>

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Products and solves of PETSc with our matrices and vectors.
-#include "shard/solve/petsc.hpp"
+#include "shard/solve/petsc_dmda.hpp"
 
 #include <gtest/gtest.h>
 #include <petscksp.h>
 
 #include "shard/solve/cg.hpp"
+#include "shard/solve/petsc.hpp"
 #include "shard/solve/preconditioners.hpp"
 #include "solve/peer_support.hpp"
 
@@ -23,14 +24,37 @@ class Petsc : public ::testing::Test {
 };
 
 TEST_F(Petsc, ProductsAreOurs) {
-  const ExactProduct p(30);
-  Mat copy = petsc_copy(p.mesh, p.a);
-  Vec from = petsc_view(p.x), to = petsc_view(p.z);
-  EXPECT_EQ(MatMult(copy, from, to), PETSC_SUCCESS);
-  p.expect_equal();
-  EXPECT_EQ(MatDestroy(&copy), PETSC_SUCCESS);
-  EXPECT_EQ(VecDestroy(&from), PETSC_SUCCESS);
-  EXPECT_EQ(VecDestroy(&to), PETSC_SUCCESS);
+  on_meshes([](const auto& mesh) {
+    const ExactProduct p(30, 23, 31, mesh);
+    Mat copy = petsc_copy(p.mesh, p.a);
+    Vec from = petsc_view(p.x), to = petsc_view(p.z);
+    EXPECT_EQ(MatMult(copy, from, to), PETSC_SUCCESS);
+    p.expect_equal();
+    EXPECT_EQ(MatDestroy(&copy), PETSC_SUCCESS);
+    EXPECT_EQ(VecDestroy(&from), PETSC_SUCCESS);
+    EXPECT_EQ(VecDestroy(&to), PETSC_SUCCESS);
+  });
+}
+
+// With a halo the owned elements, in the order of the axis. PETSc takes no strides.
+TEST_F(Petsc, VectorsAreTheOwnedElements) {
+  on_meshes([](const auto& mesh) {
+    const auto line = line_with_halo(mesh, 31);
+    Vec view        = petsc_view(line);
+    PetscInt begin = -1, size = 0;
+    PetscScalar sum = 0.0;
+    EXPECT_EQ(VecGetOwnershipRange(view, &begin, nullptr), PETSC_SUCCESS);
+    EXPECT_EQ(VecGetSize(view, &size), PETSC_SUCCESS);
+    EXPECT_EQ(VecSum(view, &sum), PETSC_SUCCESS);
+    EXPECT_EQ(begin, line.begin(0));
+    EXPECT_EQ(size, 31);
+    EXPECT_EQ(sum, 31 * 30 / 2);
+    EXPECT_EQ(VecDestroy(&view), PETSC_SUCCESS);
+    const ExactProduct p(30, 23, 31, mesh);
+    const auto level = p.level_of(p.a.columns());
+    expect_parts(message_thrown_by<ArgumentError>([&] { petsc_view(level); }),
+                 {"petsc_view", "stride of 3"});
+  });
 }
 
 // The same steps as PETSc's CG with Jacobi, within one in ten.
@@ -141,6 +165,18 @@ TEST_F(Petsc, GridsHaveTheFieldsMemory) {
                       {Partition::whole(3), Partition::explicit_counts(counts),
                        Partition::balanced(19, mesh.size<X>())});
     expect_parts(refused(narrow), {"petsc_dmda", "part 0 of dimension 1", "smaller than the halo"});
+  }
+  Plane padded("f", mesh, {11, 64});
+  const Kokkos::View<double**, Kokkos::LayoutRight> memory(
+      Kokkos::view_alloc("padded", Kokkos::AllowPadding), padded.view().extent(0),
+      padded.view().extent(1));
+  int pads = memory.span_is_contiguous() ? 0 : 1;
+  MPI_Allreduce(MPI_IN_PLACE, &pads, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+  if (pads == 1) {
+    padded = rebind(padded, memory);
+    expect_parts(refused(padded), {"petsc_dmda", "padded"});
+    expect_parts(message_thrown_by<ArgumentError>([&] { petsc_local_view(padded); }),
+                 {"petsc_local_view", "padded"});
   }
   if (turned.size<X>() > 1 && turned.size<Y>() > 1)
     expect_parts(refused(Plane("f", turned, {11, 13})), {"petsc_dmda", "order"});

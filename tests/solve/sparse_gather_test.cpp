@@ -566,7 +566,21 @@ TEST(WeightedGather, CoefficientsAreAnInputOfTheOperation) {
       {"WeightedGather", "coefficients are given"});
 }
 
-// The first call compares the lengths of all ranks.
+// SHARD_CHECK=1 marks the halo of what is written, but a gradient's is added to the owners.
+TEST(SparseGather, GradientsHaveHalosOfZeros) {
+  const shard::testing::ScopedVariable checked("SHARD_CHECK", "1");
+  const Graph g(MPI_COMM_WORLD);
+  const auto& product = g.product.product();
+  const auto dx       = product.transpose().make_row_vector("dx");
+  const auto dy       = product.transpose().make_column_vector("dy");
+  Kokkos::deep_copy(dy.view(), 1.0);
+  product.pullback(Space(), dx, dy);
+  Space().fence();
+  for (index_t i = dx.extent(0); i < product.transpose().rows().places(); ++i)
+    EXPECT_EQ(dx(i), 0.0) << i;
+}
+
+// Each call compares the lengths of all ranks.
 TEST(WeightedGather, LengthsAreCheckedTogether) {
   const Graph g(MPI_COMM_WORLD);
   const auto x = g.field(1);
@@ -577,6 +591,11 @@ TEST(WeightedGather, LengthsAreCheckedTogether) {
                                }),
                                {"WeightedGather", "rank 0", "coefficients are given"});
   g.product.apply(Space(), g.product.output(x, w), x, w);
+  const Graph::Weights longer("long", w.extent(0) + (shard::testing::rank() == 0 ? 1 : 0));
+  shard::testing::expect_parts(shard::testing::message_thrown_by<ArgumentError>([&] {
+                                 g.product.apply(Space(), g.product.output(x, w), x, longer);
+                               }),
+                               {"WeightedGather", "rank 0", "coefficients are given"});
 }
 
 TEST(WeightedGather, GradientsHaveTheBitsOfOneRank) {

@@ -458,4 +458,25 @@ TEST(SparseMatrix, WrongEntriesAndVectorsAreErrors) {
                  {"\"x\" or \"y\"", "isn't of the matrix' columns"});
 }
 
+// The ranks of a matrix are those of its axis, in their order, and its replicas don't count.
+TEST(SparseMatrix, CommunicatorIsTheAxis) {
+  on_meshes([](const auto& mesh) {
+    const Id row = mesh.template coordinate<Ranks>();
+    const Square a(mesh, {row}, {{row, row, 2.0}});
+    int size = 0, place = -1;
+    MPI_Comm_size(a.communicator(), &size);
+    MPI_Comm_rank(a.communicator(), &place);
+    EXPECT_EQ(size, mesh.template size<Ranks>());
+    EXPECT_EQ(place, row);
+  });
+}
+
+TEST(SparseMatrix, ErrorsOfItsSpacesAreItsOwn) {
+  const Mesh<Ranks> mesh(MPI_COMM_WORLD, {0});
+  expect_parts(message_thrown_by<ArgumentError>([&] {
+                 const SparseMatrix<double, Ranks, Node, Cell> a(mesh, {rank()}, {rank(), 0}, {});
+               }),
+               {"shard::SparseMatrix", "0"});
+}
+
 }  // namespace sparse_matrix_test

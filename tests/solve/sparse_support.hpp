@@ -13,6 +13,7 @@
 
 #include "shard/shard.hpp"
 #include "shard/solve/sparse_matrix.hpp"
+#include "support/field_inputs.hpp"
 #include "support/support.hpp"
 #include "support/thrown.hpp"
 
@@ -37,13 +38,28 @@ inline int rank() {
   return me;
 }
 
-/// Ids 0 to n - 1 times three less five, each with a random owner; this rank's, in a random order.
-inline std::vector<Id> owned_ids(std::mt19937_64& random, int n) {
+struct Member;
+/// Calls check(mesh) for meshes with an axis Ranks: all ranks, in order and turned; replicas over
+/// another axis behind and before it.
+template <class Check>
+void on_meshes(const Check& check) {
+  const int all = ranks(), members = all % 2 == 0 ? 2 : 1;
+  const auto turned = shard::testing::turned_ranks(all);
+  check(Mesh<Ranks>(MPI_COMM_WORLD, {all}));
+  check(Mesh<Ranks>(MPI_COMM_WORLD, {all}, {.order = turned}));
+  check(Mesh<Ranks, Member>(MPI_COMM_WORLD, {all / members, members}));
+  check(Mesh<Member, Ranks>(MPI_COMM_WORLD, {members, all / members}, {.order = turned}));
+}
+
+/// Ids 0 to n - 1 times three less five, each with a random owner of `parts`; those of `part`, in a
+/// random order.
+inline std::vector<Id> owned_ids(std::mt19937_64& random, int n, int parts = ranks(),
+                                 int part = rank()) {
   std::vector<Id> mine;
   for (int i = 0; i < n; ++i)
-    if (static_cast<int>(random() % static_cast<unsigned>(ranks())) == rank())
+    if (static_cast<int>(random() % static_cast<unsigned>(parts)) == part)
       mine.push_back(3 * i - 5);
-  std::mt19937_64 own(random() + static_cast<unsigned>(rank()));
+  std::mt19937_64 own(random() + static_cast<unsigned>(part));
   std::shuffle(mine.begin(), mine.end(), own);
   return mine;
 }
@@ -51,7 +67,8 @@ inline std::vector<Id> owned_ids(std::mt19937_64& random, int n) {
 /// Entries that all ranks know, and who gives which: rows of its own or not, several of one place.
 template <class T>
 std::vector<MatrixEntry<T>> given_entries(std::mt19937_64& random, int rows, int columns, int count,
-                                          std::vector<T>& dense) {
+                                          std::vector<T>& dense, int parts = ranks(),
+                                          int part = rank()) {
   std::vector<MatrixEntry<T>> mine;
   dense.assign(static_cast<std::size_t>(rows * columns), T(0));
   for (int e = 0; e < count; ++e) {
@@ -59,7 +76,7 @@ std::vector<MatrixEntry<T>> given_entries(std::mt19937_64& random, int rows, int
                j = static_cast<int>(random() % static_cast<unsigned>(columns));
     const T v    = static_cast<T>(static_cast<int>(random() % 33) - 16);
     dense[static_cast<std::size_t>(i * columns + j)] += v;
-    if (static_cast<int>(random() % static_cast<unsigned>(ranks())) == rank())
+    if (static_cast<int>(random() % static_cast<unsigned>(parts)) == part)
       mine.push_back({3 * i - 5, 3 * j - 5, v});
   }
   return mine;

@@ -65,7 +65,7 @@ struct PerArea {
   template <class S>
   void over(const S& space, const Cells& y, const Cells& x) const {
     parallel_for("per_area", space, owned_region(y),
-                 impl::ScaledStepKernel<Cells>{y, x, weight, 0.0, 1.0});
+                 impl::ScaledStepKernel<Cells>{y, y, x, weight, 1.0, true});
   }
 };
 /// z = r / weight

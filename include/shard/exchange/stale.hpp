@@ -29,6 +29,15 @@ struct FlatBox {
 template <class Space>
 void mark_stale(const Space& space, const FieldArgs& field, void* origin, const FlatBox& kept);
 
+/// Sets the halo of a field to zero: of a gradient, where copies of owned points would be added to
+/// them. The same `Space`.
+template <class Space>
+void zero_halo(const Space& space, const FieldArgs& field, void* origin);
+template <class Space, class Field>
+void zero_halo(const Space& space, const Field& field) {
+  zero_halo(space, field_args(field), field.origin());
+}
+
 /// The error message for the first owned point, in the order of global indices, whose value comes
 /// from a marked one; empty if there is none. Fences `space`.
 template <class Space>

@@ -86,9 +86,10 @@ class BlockILU {
             State{a, impl::IncompleteLU<T>(agreed_pattern(a, level)), {}, {}})) {
     factor();
   }
-  /// Factors the matrix again after a change of its values. Errors as the constructor's; after one
-  /// the factors are those before.
+  /// Factors the matrix again after a change of its values. Fences Kokkos. Errors as the
+  /// constructor's; after one the factors are those before.
   void factor() const {
+    Kokkos::fence("shard::BlockILU: the values");  // whatever instance wrote them
     const auto values =
         Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), state_->a.values());
     impl::require_no_error(state_->a.communicator(), "BlockILU", state_->lu.factor(values.data()));

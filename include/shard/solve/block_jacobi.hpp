@@ -60,6 +60,7 @@ class BlockJacobi {
         a.communicator(), "BlockJacobi",
         size < 1 ? "blocks of " + impl::text(size) + " rows; give 1 or more" : std::string());
     inverse_ = Kokkos::View<T*, Memory>("shard::BlockJacobi", places * width);
+    Kokkos::fence("shard::BlockJacobi: the values");  // whatever instance wrote them
     const Kokkos::HostSpace host;
     const auto begin  = Kokkos::create_mirror_view_and_copy(host, a.row_begin());
     const auto column = Kokkos::create_mirror_view_and_copy(host, a.column());

@@ -14,29 +14,32 @@ namespace shard {
 
 namespace impl {
 
-/// The least-squares problem of GMRES: the Hessenberg matrix, reduced by Givens rotations.
+/// The least-squares problem of GMRES: the Hessenberg matrix, reduced by Givens rotations. S is
+/// double or complex.
+template <class S>
 class HessenbergSystem {
  public:
   explicit HessenbergSystem(int columns);
   void begin(double norm);
   /// The column of the next vector; `below` is the entry below the diagonal. Returns the norm of
   /// the residual.
-  double add(const double* column, double below);
+  double add(const S* column, double below);
   int columns() const { return columns_; }
   /// The coefficients of the solution; 0 for columns that are 0 but for rounding, and for those
   /// that make the coefficients so large that their rounding would exceed the residual.
-  void solve(double* y) const;
+  void solve(S* y) const;
 
  private:
   std::size_t place(int i, int j) const {
     return static_cast<std::size_t>(j) * static_cast<std::size_t>(most_) +
            static_cast<std::size_t>(i);
   }
-  double& at(int i, int j) { return h_[place(i, j)]; }
-  double at(int i, int j) const { return h_[place(i, j)]; }
+  S& at(int i, int j) { return h_[place(i, j)]; }
+  const S& at(int i, int j) const { return h_[place(i, j)]; }
   int most_, columns_ = 0;
   double norm_ = 0.0;  // at the start
-  std::vector<double> h_, c_, s_, g_;
+  std::vector<S> h_, c_, g_;
+  std::vector<double> s_;
 };
 
 /// The number of basis vectors: SolveOptions::restart, or SolveOptions::iterations if that is less.
@@ -49,11 +52,13 @@ int gmres_vectors(const SolveOptions& options);
 /// KSPGMRES, Belos' "Block GMRES". The preconditioner is applied from the right, so the residual is
 /// the true one. Restarted after `SolveOptions::restart` vectors, which are orthogonalised twice by
 /// classical Gram-Schmidt: two messages an iteration. `flexible`: the preconditioner may vary
-/// (FGMRES, Saad 1993; as many vectors again). A second solve allocates nothing.
+/// (FGMRES, Saad 1993; as many vectors again). Of complex vectors the products a'b are complex, so
+/// A and the preconditioner must be linear for complex factors. A second solve allocates nothing.
 template <class V, class A, class M = Identity>
 class GMRES : public KrylovSolver<GMRES<V, A, M>, V, A, M, 4, false, true> {
   using Base = KrylovSolver<GMRES, V, A, M, 4, false, true>;
   friend Base;
+  using S = impl::scalar_t<V>;
 
  public:
   static constexpr const char* name    = "GMRES";  ///< for messages
@@ -64,11 +69,12 @@ class GMRES : public KrylovSolver<GMRES<V, A, M>, V, A, M, 4, false, true> {
   /// w -= the parts of w along the first `count` vectors; coefficients in `along`, and after them
   /// the square of w's norm before.
   template <class Space>
-  void orthogonalise(const Space& space, const V& w, int count, std::vector<double>& along) {
+  void orthogonalise(const Space& space, const V& w, int count, std::vector<S>& along) {
     const auto n = static_cast<std::size_t>(count);
-    for (std::size_t k = 0; k < n; ++k) of_[k] = {&w, &basis_[k]};
+    for (std::size_t k = 0; k < n; ++k) of_[k] = {&basis_[k], &w};
     of_[n] = {&w, &w};
-    impl::start_dots(space, this->product(), of_.data(), count + 1, true).finish(along.data());
+    impl::start_dots<S>(space, this->product(), of_.data(), count + 1, true)
+        .finish(reinterpret_cast<double*>(along.data()));
     for (std::size_t k = 0; k < n; ++k) {
       pointers_[k]  = &basis_[k];
       negatives_[k] = -along[k];
@@ -90,12 +96,12 @@ class GMRES : public KrylovSolver<GMRES<V, A, M>, V, A, M, 4, false, true> {
       const V& w = basis_[at + 1];
       this->a_.apply(space, w, z);
       orthogonalise(space, w, j + 1, column_);
-      const double before = column_[at + 1];
+      const double before = Kokkos::real(column_[at + 1]);
       orthogonalise(space, w, j + 1, second_);
-      double rest = second_[at + 1];
+      double rest = Kokkos::real(second_[at + 1]);
       for (std::size_t k = 0; k <= at; ++k) {
         column_[k] += second_[k];
-        rest -= second_[k] * second_[k];
+        rest -= impl::inner_product(second_[k], second_[k]);
       }
       // what is left of w is rounding: the space is invariant
       constexpr double rounding = 1e-28;
@@ -132,10 +138,9 @@ class GMRES : public KrylovSolver<GMRES<V, A, M>, V, A, M, 4, false, true> {
 
   std::vector<V> basis_      = vectors(restart() + 1);
   std::vector<V> directions_ = vectors(this->options().flexible && !Base::is_plain ? restart() : 0);
-  impl::HessenbergSystem system_{restart()};
+  impl::HessenbergSystem<S> system_{restart()};
   std::vector<impl::DotOf<V>> of_ = std::vector<impl::DotOf<V>>(basis_.size() + 1);
-  std::vector<double> column_ = std::vector<double>(of_.size()), second_ = column_,
-                      negatives_  = column_;
+  std::vector<S> column_ = std::vector<S>(of_.size()), second_ = column_, negatives_ = column_;
   std::vector<const V*> pointers_ = std::vector<const V*>(of_.size());
 };
 /// The vectors' type, the operator's, the preconditioner's.

@@ -7,6 +7,7 @@
 #include <HYPRE_parcsr_mv.h>
 #include <Kokkos_Core.hpp>
 
+#include <cstddef>
 #include <memory>
 #include <type_traits>
 #include <vector>
@@ -16,9 +17,10 @@
 #include "shard/solve/sparse_matrix.hpp"
 
 /// \file
-/// hypre's matrices and vectors of a SparseMatrix and its vectors, as copies. hypre numbers rows by
-/// ranks, then by places. Compile and link with hypre for hosts; the caller initialises it, and
-/// destroys what it gets.
+/// hypre's matrices and vectors of a SparseMatrix and its vectors, as copies. They are on the ranks
+/// of the matrix' mesh axis, so each group of replicas has its own; rows are numbered by the axis'
+/// coordinates, then by places. Compile and link with hypre for hosts; the caller initialises it,
+/// and destroys what it gets.
 
 namespace shard {
 
@@ -48,21 +50,32 @@ HypreOwner<HYPRE_IJVector, HYPRE_IJVectorDestroy> hypre_vector(const Vector& v) 
   const auto first    = static_cast<HYPRE_BigInt>(v.begin(0)),
              last     = static_cast<HYPRE_BigInt>(v.begin(0) + v.extent(0) - 1);
   HYPRE_IJVector made = nullptr;
-  check_hypre(HYPRE_IJVectorCreate(v.communicator(), first, last, &made), "hypre_copy",
-              "HYPRE_IJVectorCreate");
+  check_hypre(HYPRE_IJVectorCreate(owners_of("hypre_copy", v.geometry(), 0), first, last, &made),
+              "hypre_copy", "HYPRE_IJVectorCreate");
   HypreOwner<HYPRE_IJVector, HYPRE_IJVectorDestroy> owner(made);
   check_hypre(HYPRE_IJVectorSetObjectType(made, HYPRE_PARCSR), "hypre_copy",
               "HYPRE_IJVectorSetObjectType");
   return owner;
 }
 
+/// Contiguous memory for a vector's owned elements, whose stride may be another.
+template <class Vector>
+auto elements_like(const Vector& v) {
+  return Kokkos::View<HYPRE_Complex*, typename Vector::memory_space>(
+      Kokkos::view_alloc(Kokkos::WithoutInitializing, "shard::hypre"),
+      static_cast<std::size_t>(v.extent(0)));
+}
+
 }  // namespace impl
 
-/// Sets a vector of hypre, which hypre_copy made, to this one's owned elements. Collective; fences.
+/// Sets a vector of hypre, which hypre_copy made, to this one's owned elements. Collective over the
+/// mesh axis; fences Kokkos.
 /// Throws ArgumentError if hypre fails.
 template <AnyShardedView Vector>
 void copy_to_hypre(HYPRE_IJVector to, const Vector& v) {
-  const auto host = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), v.view());
+  const auto elements = impl::elements_like(v);
+  Kokkos::deep_copy(elements, v.owned());
+  const auto host = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), elements);
   impl::check_hypre(HYPRE_IJVectorInitialize(to), "copy_to_hypre", "HYPRE_IJVectorInitialize");
   // without numbers hypre takes all of the rank's elements in their order
   impl::check_hypre(
@@ -71,18 +84,22 @@ void copy_to_hypre(HYPRE_IJVector to, const Vector& v) {
   impl::check_hypre(HYPRE_IJVectorAssemble(to), "copy_to_hypre", "HYPRE_IJVectorAssemble");
 }
 
-/// Sets a vector's owned elements to those of hypre's. Fences. Throws ArgumentError if hypre fails.
+/// Sets a vector's owned elements to those of hypre's. Fences Kokkos. Throws ArgumentError if hypre
+/// fails.
 template <AnyShardedView Vector>
 void copy_from_hypre(const Vector& v, HYPRE_IJVector from) {
-  const auto host = Kokkos::create_mirror_view(v.owned());
+  const auto elements = impl::elements_like(v);
+  const auto host     = Kokkos::create_mirror_view(elements);
   impl::check_hypre(
       HYPRE_IJVectorGetValues(from, static_cast<HYPRE_Int>(v.extent(0)), nullptr, host.data()),
       "copy_from_hypre", "HYPRE_IJVectorGetValues");
-  Kokkos::deep_copy(v.owned(), host);
+  Kokkos::deep_copy(elements, host);
+  Kokkos::deep_copy(v.owned(), elements);
+  mark_written(typename Vector::execution_space(), v);
 }
 
 /// A vector's owned elements as an IJ vector of type HYPRE_PARCSR: a copy. Collective over the
-/// mesh. Throws ArgumentError if hypre fails.
+/// mesh axis; fences Kokkos. Throws ArgumentError if hypre fails.
 template <AnyShardedView Vector>
 HYPRE_IJVector hypre_copy(const Vector& v) {
   auto made = impl::hypre_vector(v);
@@ -91,7 +108,7 @@ HYPRE_IJVector hypre_copy(const Vector& v) {
 }
 
 /// A matrix as an IJ matrix of type HYPRE_PARCSR: a copy. `mesh` is the matrix'. Collective over
-/// the mesh. Throws ArgumentError if hypre fails.
+/// the mesh; fences Kokkos. Throws ArgumentError if hypre fails.
 ///
 /// \code
 /// HYPRE_IJMatrix copy = shard::hypre_copy(mesh, a);

@@ -4,6 +4,8 @@
 
 #include <Kokkos_Core.hpp>
 
+#include <memory>
+
 #include "shard/autodiff/operation.hpp"
 #include "shard/solve/operators.hpp"
 
@@ -18,9 +20,9 @@ namespace shard {
 ///   shard::GMRES gmres(x, j);
 ///   shard::SolveResult result = gmres(space, dx, residual);
 ///
-/// x must not change, and an operation that remembers its last apply must not be applied to
-/// something else, until the next `linearise`. `apply_adjoint` adds to the gradients of parameters,
-/// as pullback does. Keeps x, not a copy.
+/// x must not change until the next `linearise`. An operation that remembers its last apply is
+/// applied to x again if it was applied elsewhere, as on a tape. `apply_adjoint` adds to the
+/// gradients of parameters, as pullback does. Keeps x, not a copy. Copies share the linearisation.
 template <class Op, class X>
 class Jacobian {
  public:
@@ -29,24 +31,29 @@ class Jacobian {
   /// Applies the operation to x. Collective as it.
   template <class Space>
   Jacobian(const Space& space, const Op& op, const X& x)
-      : op_(op), x_(x), output_(impl::make_output(op, x)) {
+      : op_(op),
+        x_(x),
+        output_(impl::make_output(op, x)),
+        applied_(std::make_shared<impl::Applied<Op>>(op)) {
     linearise(space);
   }
   /// Applies the operation to x anew, when x has changed. Collective as the operation.
   template <class Space>
   void linearise(const Space& space) const {
-    op_.apply(space, output_, x_);
+    applied_->apply(op_, space, output_, x_);
   }
   /// The operation's result for x.
   const output_type& output() const { return output_; }
   /// ty = J tx
   template <class Space, class TY, class TX>
   void apply(const Space& space, const TY& ty, const TX& tx) const {
+    applied_->restore(op_, space, output_, x_);
     impl::call_pushforward(op_, space, ty, tx, x_);
   }
   /// dx = J' dy
   template <class Space, class DX, class DY>
   void apply_adjoint(const Space& space, const DX& dx, const DY& dy) const {
+    applied_->restore(op_, space, output_, x_);
     impl::call_pullback(op_, space, dx, dy, x_);
   }
 
@@ -54,6 +61,7 @@ class Jacobian {
   Op op_;
   X x_;
   output_type output_;
+  std::shared_ptr<impl::Applied<Op>> applied_;
 };
 
 /// J' W J: the Gauss-Newton operator of a least-squares problem with weights W. Made by

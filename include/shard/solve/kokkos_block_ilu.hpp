@@ -150,6 +150,7 @@ class KokkosBlockILU {
 
     std::string factor() {
       if (block.rows() == 0) return {};
+      Kokkos::fence("shard::KokkosBlockILU: the values");  // whatever instance wrote them
       const auto all = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), a.values());
       const auto own = Kokkos::create_mirror_view(block.value);
       for (std::size_t e = 0; e < source.size(); ++e) own(e) = all(source[e]);

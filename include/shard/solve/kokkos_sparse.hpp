@@ -22,8 +22,8 @@ namespace shard {
 /// A SparseMatrix as an operator whose products are KokkosSparse::spmv's, which calls cuSPARSE,
 /// rocSPARSE or MKL where Kokkos Kernels was built with them: the library chooses the order of the
 /// sums, so the bits may depend on the ranks. Shares the matrix' memory, but for where rows begin
-/// if Kokkos Kernels' default offsets aren't of 64 bits. For vectors of rank 1. The adjoint and the
-/// diagonal are the matrix'.
+/// if Kokkos Kernels' default offsets aren't of 64 bits. For vectors of rank 1. The adjoint, the
+/// diagonal and products of vectors with a stride are the matrix'.
 ///
 ///   const shard::KokkosSparseMatrix fast(a);
 ///   shard::CG cg(x, fast, shard::Jacobi(space, x, fast));
@@ -42,11 +42,14 @@ class KokkosSparseMatrix {
  public:
   /// For this matrix, which it keeps. Local; may fence.
   explicit KokkosSparseMatrix(const Matrix& a) : a_(a), csr_(csr_view<Offset>(a)) {}
-  /// y = A x: fills the halo of x, then all rows. Collective as the matrix'.
+  /// y = A x: fills the halo of x, then all rows. Collective, and errors, as the matrix'.
   template <class Space, AnyShardedView Y, AnyShardedView X>
   void apply(const Space& space, const Y& y, const X& x) const {
     static_assert(X::rank == 1 && Y::rank == 1, "KokkosSparseMatrix is of vectors of rank 1");
+    // both start the same exchange, so that a rank's strides may be its own
+    if (x.stride(0) != 1 || y.stride(0) != 1) return a_.apply(space, y, x);
     a_.require_spaces(y, x);
+    impl::require_apart("KokkosSparseMatrix", y, x);
     exchange(space, x);
     const Crs crs("shard::sparse", csr_.row_count(), csr_.column_count,
                   static_cast<Offset>(csr_.values.size()),
@@ -56,6 +59,7 @@ class KokkosSparseMatrix {
     KokkosSparse::spmv(space, "N", T(1), crs,
                        Vector<const T>(x.origin(), static_cast<std::size_t>(csr_.column_count)),
                        T(0), Vector<T>(y.origin(), static_cast<std::size_t>(csr_.row_count())));
+    mark_written(space, y);
   }
   /// x = A' y
   template <class Space, AnyShardedView X, AnyShardedView Y>

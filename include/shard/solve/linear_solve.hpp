@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "shard/autodiff/operation.hpp"
+#include "shard/exchange/stale.hpp"
 #include "shard/solve/operators.hpp"
 #include "shard/solve/solve_result.hpp"
 
@@ -63,9 +64,10 @@ class LinearSolve {
   void pushforward(const Space& space, const TX& tx, const TB& tb) const {
     solve(*solver_, space, tx, tb);
   }
-  /// db = A'^-1 dx. Collective. Throws ArgumentError on every rank if there is one solver and it
-  /// may not be for A': GMRES or BiCGStab of an operator that doesn't say `is_symmetric`, or a
-  /// solver with weights, by which an operator is symmetric in another product.
+  /// db = A'^-1 dx, with a halo of zeros. Collective. Throws ArgumentError on every rank if there
+  /// is one solver and it may not be for A': GMRES or BiCGStab of an operator that doesn't say
+  /// `is_symmetric`, or a solver with weights, by which an operator is symmetric in another
+  /// product.
   template <class Space, class DB, class DX>
   void pullback(const Space& space, const DB& db, const DX& dx) const {
     if (static_cast<const void*>(solver_.get()) == adjoint_.get()) {
@@ -74,6 +76,8 @@ class LinearSolve {
       impl::require_self_adjoint(impl::solves_adjoint<Solver>(), has_weights);
     }
     solve(*adjoint_, space, db, dx);
+    // the adjoint of an exchange would add what the solver's products left there
+    impl::for_parts([&](const auto& part) { impl::zero_halo(space, part); }, db);
   }
   /// Adds to `da` the gradient with respect to the coefficients of A, -db x' in A's form: to a
   /// field like the k of a Diffusion, or to a View like the values() of a SparseMatrix. `x` is the

@@ -6,7 +6,6 @@
 
 #include <Kokkos_Core.hpp>
 
-#include <cstddef>
 #include <type_traits>
 #include <vector>
 
@@ -25,17 +24,19 @@ std::vector<double> chebyshev_steps(double low, double high, int steps);
 /// Throws AgreementError on every rank unless all ranks have these options. Collective.
 void require_same_steps(MPI_Comm comm, int steps, double largest, double smallest);
 
-/// z = c z + e r / diagonal. Doesn't read z if c is 0.
+/// z += e (r - az) / diagonal; from 0 if `zero`, without reading z and az.
 template <class Field>
 struct ScaledStepKernel {
-  Field z, r, diagonal;
-  double c, e;
+  Field z, az, r, diagonal;
+  double e;
+  bool zero;
   template <class... I>
   KOKKOS_FUNCTION void operator()(I... i) const {
-    using Wide = wide_t<typename Field::value_type>;
-    Wide to    = e * static_cast<Wide>(r(i...)) / static_cast<Wide>(diagonal(i...));
-    if (c != 0.0) to += c * static_cast<Wide>(z(i...));
-    z(i...) = static_cast<typename Field::value_type>(to);
+    using Wide      = wide_t<typename Field::value_type>;
+    const Wide from = zero ? Wide(0.0) : static_cast<Wide>(z(i...));
+    const Wide rest = static_cast<Wide>(r(i...)) - (zero ? Wide(0.0) : static_cast<Wide>(az(i...)));
+    z(i...)         = static_cast<typename Field::value_type>(from +
+                                                      e * rest / static_cast<Wide>(diagonal(i...)));
   }
 };
 /// 1 where an element is 0 or NaN.
@@ -49,36 +50,43 @@ struct ZeroTerm {
   }
 };
 
-/// A diagonal, and the step that divides by it.
-template <class V>
-class DiagonalScaling {
- public:
-  template <class Space, class A>
-  DiagonalScaling(const char* function, const Space& space, const V& like, const A& a)
-      : diagonal_(like_value(like, "shard::diagonal")) {
-    a.diagonal(space, diagonal_);
-    for_parts(
-        [&](const auto& d) {
-          if (reduce(space, d, ZeroTerm<std::remove_cvref_t<decltype(d)>>{d}) > 0.0)
-            throw_argument(function, {"the operator's diagonal is 0 or NaN somewhere: it can't be "
-                                      "divided by"});
-        },
-        diagonal_);
+/// z += e (r - az) / diagonal, from 0 if `zero`.
+template <class Space, class V>
+void scaled_step(const Space& space, const V& z, const V& az, double e, const V& r,
+                 const V& diagonal, bool zero) {
+  for_parts(
+      [&](const auto& pz, const auto& pa, const auto& pr, const auto& p) {
+        write_points("shard::scaled_step", space, pz,
+                     ScaledStepKernel<std::remove_cvref_t<decltype(pz)>>{pz, pa, pr, p, e, zero},
+                     pa, pr, p);
+      },
+      z, az, r, diagonal);
+}
+/// Chebyshev's iteration with the diagonal on A z = r, from z or from 0. `az` is for products.
+template <class Space, class A, class V>
+void chebyshev(const Space& space, const A& a, const std::vector<double>& steps, const V& z,
+               const V& az, const V& r, const V& diagonal, bool zero) {
+  for (const double e : steps) {
+    if (!zero) a.apply(space, az, z);
+    scaled_step(space, z, az, e, r, diagonal, zero);
+    zero = false;
   }
-  /// z = c z + e r / diagonal
-  template <class Space>
-  void step(const Space& space, double c, const V& z, double e, const V& r) const {
-    for_parts(
-        [&](const auto& pz, const auto& pr, const auto& p) {
-          write_points("shard::scaled_step", space, pz,
-                       ScaledStepKernel<std::remove_cvref_t<decltype(pz)>>{pz, pr, p, c, e}, pr, p);
-        },
-        z, r, diagonal_);
-  }
+}
 
- private:
-  V diagonal_;
-};
+/// The diagonal of `a`, to be divided by. Throws ArgumentError on every rank for a zero or a NaN.
+template <class Space, class V, class A>
+V divisor_of(const char* function, const Space& space, const V& like, const A& a) {
+  const V diagonal = like_value(like, "shard::diagonal");
+  a.diagonal(space, diagonal);
+  for_parts(
+      [&](const auto& d) {
+        if (reduce(space, d, ZeroTerm<std::remove_cvref_t<decltype(d)>>{d}) > 0.0)
+          throw_argument(function, {"the operator's diagonal is 0 or NaN somewhere: it can't be "
+                                    "divided by"});
+      },
+      diagonal);
+  return diagonal;
+}
 
 }  // namespace impl
 
@@ -90,16 +98,17 @@ class Jacobi {
   /// Takes the diagonal of `a`, for vectors like `like`. Collective. Throws ArgumentError on every
   /// rank if it has a zero or a NaN.
   template <class Space, class A>
-  Jacobi(const Space& space, const V& like, const A& a) : scaling_("Jacobi", space, like, a) {}
+  Jacobi(const Space& space, const V& like, const A& a)
+      : diagonal_(impl::divisor_of("Jacobi", space, like, a)) {}
   /// z = r / diagonal; z may be r. Throws ArgumentError on every rank for vectors of other
   /// partitions.
   template <class Space>
   void apply(const Space& space, const V& z, const V& r) const {
-    scaling_.step(space, 0.0, z, 1.0, r);
+    impl::scaled_step(space, z, z, 1.0, r, diagonal_, true);
   }
 
  private:
-  impl::DiagonalScaling<V> scaling_;
+  V diagonal_;
 };
 
 /// Choices of Chebyshev. Eigenvalues are those of D^-1 A, with the diagonal D.
@@ -122,18 +131,13 @@ class Chebyshev {
   Chebyshev(const Space& space, const V& like, const A& a, const ChebyshevOptions& options = {})
       : a_(agreed(a, like, options)),
         steps_(impl::chebyshev_steps(options.smallest, options.largest, options.steps)),
-        scaling_("Chebyshev", space, like, a),
-        rest_(impl::like_value(like, "shard::chebyshev")) {}
+        diagonal_(impl::divisor_of("Chebyshev", space, like, a)),
+        az_(impl::like_value(like, "shard::chebyshev")) {}
   /// z = the iteration's result from 0 for A z = r; z isn't r.
   template <class Space>
   void apply(const Space& space, const V& z, const V& r) const {
     impl::require_operands("Chebyshev", z, r);
-    scaling_.step(space, 0.0, z, steps_[0], r);
-    for (std::size_t k = 1; k < steps_.size(); ++k) {
-      a_.apply(space, rest_, z);
-      axpby(space, rest_, 1.0, r, -1.0);
-      scaling_.step(space, 1.0, z, steps_[k], rest_);
-    }
+    impl::chebyshev(space, a_, steps_, z, az_, r, diagonal_, true);
   }
 
  private:
@@ -144,8 +148,7 @@ class Chebyshev {
   }
   A a_;
   std::vector<double> steps_;
-  impl::DiagonalScaling<V> scaling_;
-  V rest_;
+  V diagonal_, az_;
 };
 
 }  // namespace shard

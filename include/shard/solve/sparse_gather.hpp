@@ -4,16 +4,15 @@
 
 #include <Kokkos_Core.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "shard/autodiff/impl/tape_records.hpp"
+#include "shard/base/impl/environment_variable.hpp"
 #include "shard/solve/matrix_algebra.hpp"
 
 namespace shard {
@@ -39,24 +38,6 @@ class ProductFields {
                      std::make_shared<X>(FieldAccess::allocate<X>(std::move(geometry)))});
     return *static_cast<const X*>(kept_.back().field.get());
   }
-  /// Throws ArgumentError on every rank unless the field's space has the elements of `space`, in
-  /// the same order. Collective when the field's space is new.
-  void require(MPI_Comm comm, const std::string& label, const Partition& given,
-               const Partition& space) {
-    const IndexHalo &here = *given.index_halo(), &wanted = *space.index_halo();
-    if (std::find(accepted_.begin(), accepted_.end(), here.identity) != accepted_.end()) return;
-    const auto owned = static_cast<std::size_t>(wanted.owned);
-    const bool same =
-        here.owned == wanted.owned && here.ids.size() >= owned &&
-        std::equal(wanted.ids.begin(), wanted.ids.begin() + static_cast<std::ptrdiff_t>(owned),
-                   here.ids.begin());
-    require_no_error(comm, "SparseGather",
-                     same ? std::string()
-                          : "\"" + label +
-                                "\" is of a space whose owned ids aren't those of the product; "
-                                "give both the same ids in the same order");
-    accepted_.push_back(here.identity);
-  }
 
  private:
   struct Kept {
@@ -68,7 +49,6 @@ class ProductFields {
   };
   static constexpr std::size_t most_kept = 16;
   std::vector<Kept> kept_;  // the oldest first
-  std::vector<std::uint64_t> accepted_;
 };
 
 }  // namespace impl
@@ -138,15 +118,16 @@ class SparseGather {
   template <class Space, AnyShardedView DX, AnyShardedView DY>
   void pullback(const Space& space, const DX& dx, const DY& dy) const {
     multiply(space, backward_, dx, dy);
+    // the product marked it, and the adjoint of an exchange would add the marks
+    if (impl::environment_flag("SHARD_CHECK")) impl::zero_halo(space, dx);
   }
   /// Adds to `dvalues` the gradient with respect to the coefficients, matrix().values() in their
   /// order, for this x and dy. Errors and messages as apply.
   template <class Space, AnyShardedView DY, AnyShardedView X>
   void add_coefficient_gradient(const Space& space, const Kokkos::View<T*, Memory>& dvalues,
                                 const DY& dy, const X& x) const {
-    const auto columns =
-        with_space(forward_.communicator(), x, forward_.columns().partition(), false);
-    const auto rows = with_space(forward_.communicator(), dy, forward_.rows().partition(), true);
+    const auto columns = with_space(x, forward_.columns().partition(), false);
+    const auto rows    = with_space(dy, forward_.rows().partition(), true);
     if (columns.origin() != x.origin()) Kokkos::deep_copy(space, columns.owned(), x.owned());
     if (rows.origin() != dy.origin()) Kokkos::deep_copy(space, rows.owned(), dy.owned());
     forward_.add_coefficient_gradient(space, dvalues, 1.0, rows, columns);
@@ -155,20 +136,24 @@ class SparseGather {
  private:
   template <class Space, class M, class Y, class X>
   void multiply(const Space& space, const M& matrix, const Y& y, const X& x) const {
-    const auto from = with_space(matrix.communicator(), x, matrix.columns().partition(), false);
-    const auto to   = with_space(matrix.communicator(), y, matrix.rows().partition(), true);
+    const auto from = with_space(x, matrix.columns().partition(), false);
+    const auto to   = with_space(y, matrix.rows().partition(), true);
     if (from.origin() != x.origin()) Kokkos::deep_copy(space, from.owned(), x.owned());
     matrix.apply(space, to, from);
     if (to.origin() != y.origin()) Kokkos::deep_copy(space, y.owned(), to.owned());
   }
   /// The field, or one over the matrix' space.
   template <class F>
-  F with_space(MPI_Comm comm, const F& field, const Partition& space, bool written) const {
+  F with_space(const F& field, const Partition& space, bool written) const {
     static_assert(F::rank <= 2 && impl::index_dim<F>() == 0,
                   "a SparseGather is applied to fields of rank 1 or 2 whose first dimension is of "
                   "an index space");
     if (field.partition(0).index_halo() == space.index_halo()) return field;
-    fields_->require(comm, field.label(), field.partition(0), space);
+    if (field.partition(0).index_halo()->elements != space.index_halo()->elements)
+      impl::throw_argument("SparseGather",
+                           {"\"", field.label(),
+                            "\" is of a space whose owned ids aren't those of the product; give "
+                            "both the same ids in the same order"});
     return fields_->like(field, space, written);
   }
 

@@ -118,9 +118,10 @@ class SparseMatrix {
   const Array<int>& column() const { return column_; }  ///< places in columns()
   const Array<T>& values() const { return value_; }     ///< beside the columns
   /// This rank's entries by global ids, in the order of values(): for a file, another library or
-  /// another matrix. Copies them to the host. Local.
+  /// another matrix. Copies them to the host; fences Kokkos. Local.
   std::vector<MatrixEntry<T>> entries() const {
-    using Host       = Kokkos::HostSpace;
+    using Host = Kokkos::HostSpace;
+    Kokkos::fence("shard::SparseMatrix: the values");  // whatever instance writes them
     const auto begin = Kokkos::create_mirror_view_and_copy(Host(), row_begin_);
     const auto place = Kokkos::create_mirror_view_and_copy(Host(), column_);
     const auto value = Kokkos::create_mirror_view_and_copy(Host(), value_);
@@ -132,8 +133,9 @@ class SparseMatrix {
         list.push_back({rows[r], columns[static_cast<std::size_t>(place(e))], value(e)});
     return list;
   }
-  /// The communicator of the mesh.
-  MPI_Comm communicator() const { return rows_geometry_.mesh->comm(); }
+  /// The ranks that share the rows, in the order of the mesh axis; not its replicas along other
+  /// axes. What is collective of a matrix alone is so over these.
+  MPI_Comm communicator() const { return impl::owners_of("SparseMatrix", rows_geometry_, 0); }
 
   /// y = A x: rows that read no halo are summed while it travels. Fills the halo of x. Fields of
   /// rank 1, or 2 with several vectors. Collective over the mesh the first time, then among
@@ -222,8 +224,8 @@ class SparseMatrix {
   template <class MeshType>
   SparseMatrix(const MeshType& mesh, const std::vector<std::int64_t>& rows,
                std::vector<std::int64_t> columns, bool square, const impl::AssembledRows<T>& made)
-      : columns_(mesh,
-                 by_global_ids(with(columns, made.halo), static_cast<index_t>(columns.size()))),
+      : columns_(mesh, by_global_ids(with(columns, made.halo), static_cast<index_t>(columns.size()))
+                           .named("SparseMatrix")),
         rows_(row_space(mesh, rows, square)) {
     rows_geometry_    = row_vector("rows", mesh, {rows_.partition()}).geometry();
     columns_geometry_ = column_vector("columns", mesh, {columns_.partition()}).geometry();
@@ -240,7 +242,8 @@ class SparseMatrix {
                                   bool square) const {
     if constexpr (std::is_same_v<Row, Column>)
       if (square) return columns_;
-    return IndexSpace<Row, Axis>(mesh, by_global_ids(rows, static_cast<index_t>(rows.size())));
+    return IndexSpace<Row, Axis>(
+        mesh, by_global_ids(rows, static_cast<index_t>(rows.size())).named("SparseMatrix"));
   }
 
   void keep(const impl::AssembledRows<T>& made) {

@@ -19,7 +19,8 @@
 
 /// \file
 /// Tpetra's CrsMatrix and MultiVector of a SparseMatrix and its vectors, as views of the same
-/// memory, with the global ids. Link with Tpetra, whose Kokkos must be shard's.
+/// memory, with the global ids. Their maps are on the ranks of the matrix' mesh axis, so each group
+/// of replicas has its own. Link with Tpetra, whose Kokkos must be shard's.
 
 namespace shard {
 
@@ -43,21 +44,24 @@ inline Teuchos::RCP<const Tpetra::Map<>> tpetra_map(MPI_Comm comm, const IndexHa
 }  // namespace impl
 
 /// A vector's owned elements as a MultiVector of one column: a view of the same memory, which the
-/// vector keeps. Collective over the mesh.
+/// vector keeps. Collective over the mesh axis. Throws ArgumentError on every rank for elements
+/// with a stride.
 template <AnyShardedView Vector>
 Tpetra::MultiVector<typename Vector::value_type> tpetra_view(const Vector& v) {
   using Made   = Tpetra::MultiVector<typename Vector::value_type>;
   using Values = typename Made::dual_view_type::t_dev;
   static_assert(
-      Vector::rank == 1 &&
+      Vector::rank == 1 && impl::index_dim<Vector>() == 0 &&
           std::is_same_v<typename Vector::memory_space, typename Made::device_type::memory_space>,
-      "tpetra_view takes vectors of rank 1 in the memory of Tpetra's node");
-  return Made(impl::tpetra_map(v.communicator(), *v.partition(0).index_halo(), v.extent(0)),
+      "tpetra_view takes vectors over an index space in the memory of Tpetra's node");
+  const MPI_Comm comm = impl::owners_of("tpetra_view", v.geometry(), 0);
+  impl::require_contiguous(comm, "tpetra_view", v.geometry(), v.extent(0), v.stride(0));
+  return Made(impl::tpetra_map(comm, *v.partition(0).index_halo(), v.extent(0)),
               Values(v.origin(), static_cast<std::size_t>(v.extent(0)), 1));
 }
 
 /// A matrix as a CrsMatrix, filled completely: a view of the columns and the values, which the
-/// matrix keeps, with a copy of where rows begin. Collective over the mesh.
+/// matrix keeps, with a copy of where rows begin. Collective over the mesh axis.
 ///
 /// \code
 /// const auto view = shard::tpetra_view(a);

@@ -130,8 +130,8 @@ class TridiagonalLines {
                 "TridiagonalLines is for fields of float or double");
 
  public:
-  /// Takes copies of the coefficients. Collective. Fences the field's execution space. Throws
-  /// ArgumentError on every rank unless all three have the same partitions.
+  /// Takes copies of the coefficients. Collective. Fences Kokkos. Throws ArgumentError on every
+  /// rank unless all three have the same partitions.
   TridiagonalLines(const Field& lower, const Field& diagonal, const Field& upper)
       : like_(lower.geometry()),
         lower_(lines_like(lower)),
@@ -140,6 +140,7 @@ class TridiagonalLines {
         work_(lines_like(lower)),
         second_(rings ? lines_like(lower) : work_),
         lines_(moves ? lines_like(lower) : work_) {
+    Kokkos::fence("shard::tridiagonal_lines: the coefficients");  // whatever instance wrote them
     const typename Field::execution_space space;
     set_coefficients(space, lower, diagonal, upper);
     space.fence("shard::tridiagonal_lines");

@@ -6,14 +6,12 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "shard/base/error.hpp"
-#include "shard/base/impl/environment_variable.hpp"
 #include "shard/base/impl/watchdog.hpp"
 #include "shard/base/wanted.hpp"
 #include "shard/solve/sparse_gather.hpp"
@@ -55,9 +53,9 @@ class WeightedGather {
     return product_.output(x);
   }
 
-  /// y = A(w) x. Collective over the mesh the first time, then among neighbours. Throws
-  /// ArgumentError on every rank for a field of other owned ids, and for a View of another length
-  /// in the first call; later on the rank that has it, unless SHARD_CHECK=1.
+  /// y = A(w) x. Collective over the mesh: each call compares the length of w, in one reduction of
+  /// a number. Throws ArgumentError on every rank for a field of other owned ids, and for a View of
+  /// another length on any rank.
   template <class Space, AnyShardedView Y, AnyShardedView X>
   void apply(const Space& space, const Y& y, const X& x, const Weights& w) const {
     require(w);
@@ -127,11 +125,7 @@ class WeightedGather {
                                         " coefficients are given, and this rank's rows have " +
                                         impl::text(static_cast<index_t>(entries)) +
                                         " entries; give one for each of matrix().entries()";
-    if (!*checked_ || impl::environment_flag("SHARD_CHECK"))
-      impl::require_no_error(product_.matrix().communicator(), "WeightedGather", wrong);
-    else if (!wrong.empty())
-      impl::throw_argument("WeightedGather", {wrong});
-    *checked_ = true;
+    impl::require_no_error(product_.matrix().communicator(), "WeightedGather", wrong);
   }
   template <class Space>
   void set_transpose(const Space& space, const Weights& w) const {
@@ -145,7 +139,6 @@ class WeightedGather {
 
   Product product_;
   Links links_;
-  std::shared_ptr<bool> checked_ = std::make_shared<bool>(false);
 };
 
 /// Of the product's types.

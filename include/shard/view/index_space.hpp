@@ -56,6 +56,12 @@ class IndexDescription {
     with.input_.unowned_allowed = true;
     return with;
   }
+  /// For the library's own use: the same, for errors of another function.
+  IndexDescription named(const char* function) const {
+    IndexDescription with = *this;
+    with.input_.function  = function;
+    return with;
+  }
   /// For the library's own use.
   const impl::IndexInput& input() const { return input_; }
 

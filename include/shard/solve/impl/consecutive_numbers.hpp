@@ -13,7 +13,7 @@
 
 namespace shard::impl {
 
-/// The numbers of an index space's places as other libraries count them, by ranks, then by places:
+/// The numbers of an index space's places, by coordinates along its axis, then by places:
 /// this rank's own, and those of its halo by an exchange. Collective.
 template <class Int, class Tag, class Axis, class MeshType>
 std::vector<Int> consecutive_numbers(const MeshType& mesh, const IndexSpace<Tag, Axis>& space) {
@@ -29,7 +29,8 @@ std::vector<Int> consecutive_numbers(const MeshType& mesh, const IndexSpace<Tag,
   return all;
 }
 
-/// A matrix' rows on the host, with another library's numbers: row r has counts[r] entries.
+/// A matrix' rows on the host, with another library's numbers: row r has counts[r] entries. Fences
+/// Kokkos, since a kernel may be writing the values.
 template <class Int, class T>
 struct NumberedRows {
   std::vector<Int> rows, columns;  ///< of each entry
@@ -39,8 +40,9 @@ struct NumberedRows {
 
   template <class MeshType, class Matrix>
   NumberedRows(const MeshType& mesh, const Matrix& a)
-      : row(consecutive_numbers<Int>(mesh, a.rows())),
-        values(Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), a.values())) {
+      : row(consecutive_numbers<Int>(mesh, a.rows())) {
+    Kokkos::fence("shard::SparseMatrix: the values");
+    values             = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), a.values());
     const auto numbers = consecutive_numbers<Int>(mesh, a.columns());
     const auto begin   = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), a.row_begin());
     const auto column  = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), a.column());

@@ -52,19 +52,6 @@ struct RowBoundTerm {
   }
 };
 
-/// x += e (b - ax) / diagonal; from 0 if `zero`, without reading x and ax.
-template <class V>
-struct MatrixSmoothKernel {
-  V x, ax, b, diagonal;
-  double e;
-  bool zero;
-  KOKKOS_FUNCTION void operator()(int i) const {
-    const double from = zero ? 0.0 : static_cast<double>(x(i));
-    const double rest = static_cast<double>(b(i)) - (zero ? 0.0 : static_cast<double>(ax(i)));
-    x(i) = static_cast<typename V::value_type>(from + e * rest / static_cast<double>(diagonal(i)));
-  }
-};
-
 /// The tags of coarse levels, in turn.
 struct OddLevel;
 struct EvenLevel;
@@ -104,7 +91,6 @@ class InverseLevel : public MatrixLevel<typename Matrix::row_vector> {
     inverse_.apply(space, x, b_);
   }
   void update(const Space& space) override {
-    space.fence("shard::multigrid: the last level's values");
     const auto host    = Kokkos::create_mirror_view(inverse_.values());
     const auto entries = inverse_entries(a_);  // in the order of the matrix' values
     for (std::size_t e = 0; e < entries.size(); ++e) host(e) = entries[e].value;
@@ -201,14 +187,8 @@ class GalerkinLevel
     require_positive_diagonal(largest);
     steps_ = chebyshev_steps(options_.rough * largest, largest, options_.smoothing);
   }
-  /// Chebyshev's iteration with the diagonal.
   void smooth(const Space& space, const Vector& x, const Vector& b, bool zero) const {
-    for (const double e : steps_) {
-      if (!zero) a_.apply(space, ax_, x);
-      write_points("shard::smooth", space, x,
-                   MatrixSmoothKernel<Vector>{x, ax_, b, diagonal_, e, zero}, ax_, b, diagonal_);
-      zero = false;
-    }
+    chebyshev(space, a_, steps_, x, ax_, b, diagonal_, zero);
   }
 
   Options options_;

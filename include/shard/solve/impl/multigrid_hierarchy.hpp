@@ -47,7 +47,7 @@ class MultigridHierarchy {
     LevelGrid grid;
     grid.rank    = rank;
     grid.spacing = a.options().spacing;
-    separate(grid, a.like(), std::make_integer_sequence<int, rank>{});
+    find_walls(grid, std::make_integer_sequence<int, rank>{});
     Parts parts;
     for (int d = 0; d < rank; ++d) {
       grid.extent[static_cast<std::size_t>(d)] = a.like().global_extent(d);
@@ -56,6 +56,7 @@ class MultigridHierarchy {
     grid.choose();
     const Parts wanted = with_pairs(parts, grid);
     moves_in           = wanted != parts;
+    Kokkos::fence("shard::multigrid: the coefficients");  // whatever instance wrote them
     const DeviceSpace space;
     if (moves_in) {
       const auto field = field_on<Field>(a.like(), wanted);
@@ -94,19 +95,15 @@ class MultigridHierarchy {
     to.emplace_back(a, grid, options_.smoothing);
   }
 
-  /// One cell between walls without flux, or a ring of one, has no neighbours: as if they were
-  /// infinitely far.
   template <int... D>
-  static void separate(LevelGrid& grid, const Field& like, std::integer_sequence<int, D...>) {
-    const auto has_value = [](const BoundarySide& side) {
-      return side.kind == BoundaryKind::constant;
+  static void find_walls(LevelGrid& grid, std::integer_sequence<int, D...>) {
+    const auto count = [](const BoundarySide& side) {
+      return side.kind == BoundaryKind::constant ? 1 : 0;
     };
-    const bool coupled[] = {
-        (like.global_extent(D) > 1 ||
-         has_value(BoundaryTraits<typename Field::template boundary<D>>::low) ||
-         has_value(BoundaryTraits<typename Field::template boundary<D>>::high))...};
-    for (std::size_t d = 0; d < sizeof...(D); ++d)
-      if (!coupled[d]) grid.spacing[d] = Kokkos::Experimental::infinity_v<double>;
+    ((grid.walls[static_cast<std::size_t>(D)] =
+          count(BoundaryTraits<typename Field::template boundary<D>>::low) +
+          count(BoundaryTraits<typename Field::template boundary<D>>::high)),
+     ...);
   }
   /// Parts that begin where cells of the next level do.
   static Parts with_pairs(Parts p, const LevelGrid& grid) {

@@ -26,11 +26,13 @@ struct LevelGrid {
   std::array<index_t, 3> extent{};
   std::array<double, 3> spacing{};
   std::array<bool, 3> coarsens{};
+  std::array<int, 3> walls{};  ///< walls with a value along each dimension: 0 to 2
 
   index_t cells() const;
   /// Whether some dimension coarsens.
   bool can_coarsen() const { return coarsens[0] || coarsens[1] || coarsens[2]; }
-  /// Marks the dimensions with strong coupling.
+  /// Marks the dimensions with strong coupling. One cell between walls without flux, or a ring of
+  /// one, has no neighbours: their spacing becomes infinite.
   void choose();
   /// Half as many cells along these, rounded up.
   LevelGrid coarse() const;

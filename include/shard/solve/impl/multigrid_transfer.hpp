@@ -60,8 +60,11 @@ struct Transfer {
   /// Of coarse cells: the share of the next cell along each dimension.
   std::conditional_t<uniform, None, Kokkos::Array<Field, static_cast<std::size_t>(rank)>> share{};
 
-  /// The weights of the coarse cells along dimension d in the interpolation to a fine cell.
-  KOKKOS_FORCEINLINE_FUNCTION void weights(const int* at, int d, double (&w)[2]) const {
+  /// The weights of the coarse cells along dimension d in the interpolation to a fine cell, where
+  /// `chosen` has the cells along the dimensions before. So a diagonal neighbour has a large weight
+  /// only if the fine cell is well coupled to it by the way over these.
+  KOKKOS_FORCEINLINE_FUNCTION void weights(const int* at, int d, [[maybe_unused]] const int* chosen,
+                                           double (&w)[2]) const {
     const TransferPoint& p = fine[d][at[d] + 1];
     w[0]                   = p.weight[0];
     w[1]                   = p.weight[1];
@@ -69,7 +72,8 @@ struct Transfer {
       if (p.count < 2) return;
       int cell[rank];  // whose face is between the two
       for (int e = 0; e < rank; ++e)
-        cell[e] = fine[e][at[e] + 1].first + (e == d ? 0 : fine[e][at[e] + 1].own);
+        cell[e] =
+            e < d ? chosen[e] : fine[e][at[e] + 1].first + (e == d ? 0 : fine[e][at[e] + 1].own);
       const double high = static_cast<double>(value(share[static_cast<std::size_t>(d)], cell)),
                    t    = p.weight[1 - p.own];
       w[1 - p.own]      = 2.0 * t * (p.own == 0 ? high : 1.0 - high);
@@ -100,24 +104,23 @@ struct ProlongKernel {
   KOKKOS_FUNCTION void operator()(I... i) const {
     const int index[] = {i...};
     int at[rank];
-    double w[rank][2];
-    for (int d = 0; d < rank; ++d) transfer.weights(index, d, w[d]);
-    fine(i...) += static_cast<typename Field::value_type>(gather<0>(index, w, at));
+    fine(i...) += static_cast<typename Field::value_type>(gather<0>(index, at));
   }
 
  private:
   template <int D>
-  KOKKOS_FORCEINLINE_FUNCTION double gather(const int* index, const double (&w)[rank][2],
-                                            int* at) const {
+  KOKKOS_FORCEINLINE_FUNCTION double gather(const int* index, int* at) const {
     if constexpr (D == rank) {
       return transfer.value(coarse, at);
     } else {
       const TransferPoint& p = transfer.fine[D][index[D] + 1];
-      at[D]                  = p.first;
-      const double low       = w[D][0] * gather<D + 1>(index, w, at);
+      double w[2];
+      transfer.weights(index, D, at, w);
+      at[D]            = p.first;
+      const double low = w[0] * gather<D + 1>(index, at);
       if (p.count < 2) return low;
       at[D] = p.first + 1;
-      return low + w[D][1] * gather<D + 1>(index, w, at);
+      return low + w[1] * gather<D + 1>(index, at);
     }
   }
 };
@@ -148,7 +151,7 @@ struct RestrictKernel {
       if constexpr (!uniform)
         for (int d = 0; d < rank; ++d) {
           double w[2];
-          transfer.weights(at, d, w);
+          transfer.weights(at, d, index, w);
           product *= w[index[d] - transfer.fine[d][at[d] + 1].first];
         }
       return product;

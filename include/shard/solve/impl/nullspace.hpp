@@ -14,6 +14,14 @@
 
 namespace shard::impl {
 
+/// Number of points of all parts.
+template <class V>
+double vector_points(const V& v) {
+  double points = 0.0;
+  for_parts([&](const auto& part) { points += world_cells(part); }, v);
+  return points;
+}
+
 /// Orthonormal vectors that an operator maps to 0, and projections to what is orthogonal to them.
 template <class V>
 class NullspaceBasis {

@@ -2,6 +2,8 @@
 #ifndef SHARD_SOLVE_IMPL_OPERANDS_HPP
 #define SHARD_SOLVE_IMPL_OPERANDS_HPP
 
+#include <mpi.h>
+
 #include <Kokkos_Core.hpp>
 
 #include <string>
@@ -15,9 +17,8 @@
 /// \file
 /// What operators, solvers and vector functions require of the vectors that they are given. Each of
 /// them calls one of these functions first. All checks are local and before any message. They
-/// compare values that are the same on every rank, so every rank throws, with two exceptions: of
-/// two index spaces with the same counts each rank compares its own ids, and a rank without points
-/// sees memory in common only in copies of one field.
+/// compare values that are the same on every rank, so every rank throws, with one exception: a rank
+/// without points sees memory in common only in copies of one field.
 
 namespace shard::impl {
 
@@ -31,6 +32,14 @@ void require_owned(std::string_view function, const Geometry& field, int d,
 /// strides, else whether they begin at the same address.
 bool share_points(const FieldArgs& a, const void* a_origin, const FieldArgs& b,
                   const void* b_origin);
+/// The ranks that shard dimension `d` of a field, in the order of its parts: the mesh axis'
+/// communicator, MPI_COMM_SELF for a dimension that isn't sharded. Throws ArgumentError, on every
+/// rank alike, for a dimension that is sharded over several axes.
+MPI_Comm owners_of(std::string_view function, const Geometry& field, int d);
+/// Throws ArgumentError on every rank of `comm` if a rank's `count` elements have a stride other
+/// than 1: for libraries that take arrays. Collective over `comm`.
+void require_contiguous(MPI_Comm comm, std::string_view function, const Geometry& field,
+                        index_t count, index_t stride);
 /// A number with all its digits, so that texts which ranks compare differ where numbers do.
 std::string digits_of(double value);
 /// Throws ArgumentError: an output is an input.
@@ -38,7 +47,8 @@ std::string digits_of(double value);
 
 /// Throws ArgumentError unless all vectors have the same points, part by part.
 template <class First, class... More>
-void require_alike(std::string_view function, const First& first, const More&... more) {
+void require_alike([[maybe_unused]] std::string_view function, const First& first,
+                   const More&... more) {
   (for_parts([&](const auto& a,
                  const auto& b) { require_same_points(function, a.geometry(), b.geometry()); },
              first, more),

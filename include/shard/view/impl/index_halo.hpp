@@ -37,6 +37,8 @@ struct IndexHalo : PartitionSpace {
   std::vector<index_t> layer_end;        ///< places up to layer l, l = 0 (the owned ones), 1, ...
   std::vector<IndexRun> received, sent;  ///< sorted by part
   std::vector<IndexRun> unowned;         ///< places that no rank owns
+  std::uint64_t elements = 0;  ///< a hash of all ranks' owned ids, the same on every rank; 0 if
+                               ///< the space was made by owners
 
   index_t halo() const { return layer_end.back() - owned; }
 };
@@ -51,6 +53,7 @@ struct IndexInput {
   index_t interior = 0;
   std::vector<int> layers;       ///< of each place of the halo; empty: all 1
   bool unowned_allowed = false;  ///< ids that no rank owns, and the owner -1
+  const char* function = "IndexSpace";  ///< in messages
 };
 
 /// Places up to a layer. Throws ArgumentError for a layer that the space doesn't have.

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef SHARD_SOLVE_IMPL_VECTOR_UPDATES_HPP
+#define SHARD_SOLVE_IMPL_VECTOR_UPDATES_HPP
+
+#include <Kokkos_Core.hpp>
+
+#include <cstddef>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+#include "shard/solve/impl/operands.hpp"
+
+namespace shard::impl {
+
+/// What elements are computed in: double, or complex of double.
+template <class T>
+struct WideOf {
+  using type = double;
+};
+template <class T>
+struct WideOf<Kokkos::complex<T>> {
+  using type = Kokkos::complex<double>;
+};
+template <class T>
+using wide_t = typename WideOf<std::remove_const_t<T>>::type;
+
+template <class V>
+struct FirstPart {
+  using type = V;
+  static const V& of(const V& v) { return v; }
+};
+template <class First, class... Rest>
+struct FirstPart<std::tuple<First, Rest...>> {
+  using type = First;
+  static const First& of(const std::tuple<First, Rest...>& v) { return std::get<0>(v); }
+};
+/// The scalars of a space of vectors: complex if all parts of a vector are.
+template <class V>
+struct ScalarOf {
+  using type = wide_t<typename V::value_type>;
+};
+template <class First, class... Rest>
+struct ScalarOf<std::tuple<First, Rest...>> {
+  using type = std::conditional_t<
+      (std::is_same_v<wide_t<typename First::value_type>, wide_t<typename Rest::value_type>> &&
+       ...),
+      wide_t<typename First::value_type>, double>;
+};
+template <class V>
+using scalar_t = typename ScalarOf<V>::type;
+
+/// y = c y + sum of a_k x_k + shift. Doesn't read y if c is 0. Factors are of type S.
+template <class Y, class X, class S, int N>
+struct UpdateKernel {
+  Y y;
+  Kokkos::Array<X, N> x;
+  Kokkos::Array<S, N> a;
+  double c, shift;
+
+  template <class... I>
+  KOKKOS_FUNCTION void operator()(I... i) const {
+    using Wide = wide_t<typename Y::value_type>;
+    Wide sum   = shift;
+    for (std::size_t k = 0; k < N; ++k) sum += a[k] * static_cast<Wide>(x[k](i...));
+    if (c != 0.0) sum += c * static_cast<Wide>(y(i...));
+    y(i...) = static_cast<typename Y::value_type>(sum);
+  }
+};
+
+/// y = c y + sum of a_k x_k + shift, of N vectors at `x`. Asynchronous.
+template <int N, class Space, class Y, class S, class X>
+void update_some(const Space& space, const Y& y, double c, const S* a, const X* const* x,
+                 double shift = 0.0) {
+  const auto part = [&]<std::size_t... K>(const auto& get, const auto& to,
+                                          std::index_sequence<K...>) {
+    using From = std::remove_cvref_t<decltype(get(*x[0]))>;
+    write_points("shard::update", space, to,
+                 UpdateKernel<std::remove_cvref_t<decltype(to)>, From, S, N>{
+                     to, {get(*x[K])...}, {a[K]...}, c, shift},
+                 get(*x[K])...);
+  };
+  constexpr auto all = std::make_index_sequence<N>{};
+  if constexpr (is_tuple_v<Y>) {
+    const auto each = [&]<std::size_t... P>(std::index_sequence<P...>) {
+      (part(
+           [](const X& v) -> const auto& { return std::get<P>(v); }, std::get<P>(y), all),
+       ...);
+    };
+    each(std::make_index_sequence<std::tuple_size_v<Y>>{});
+  } else {
+    part(
+        [](const X& v) -> const auto& { return v; }, y, all);
+  }
+}
+
+/// The same of any number of vectors, four in a kernel.
+template <class Space, class Y, class S, class X>
+void update_many(const Space& space, const Y& y, double c, const S* a, const X* const* x,
+                 int count) {
+  for (; count >= 4; count -= 4, a += 4, x += 4, c = 1.0) update_some<4>(space, y, c, a, x);
+  if (count >= 2) {
+    update_some<2>(space, y, c, a, x);
+    count -= 2, a += 2, x += 2, c = 1.0;
+  }
+  if (count == 1) update_some<1>(space, y, c, a, x);
+}
+
+}  // namespace shard::impl
+
+#endif
