@@ -57,7 +57,7 @@ std::shared_ptr<const IndexHalo> index_move(MeshState& mesh, const DimGeometry& 
                          : "an index space was described by owners; to move a field between two "
                            "spaces, describe both by global ids");
     kept        = std::make_shared<CachedMove>();
-    kept->moved = make_index_halo(mesh.axis_comm(to.axes[0]), target->space, input);
+    kept->moved = make_index_halo(mesh.axis_comm(to.axes[0]), target->space, input, "redistribute");
     mesh.keep(KeptKind::redistribution, key, kept);
   }
   return kept->moved;

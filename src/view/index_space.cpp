@@ -178,11 +178,11 @@ void count_places(const IndexInput& input, std::size_t elements, int layers, Ind
 }
 
 std::shared_ptr<const IndexHalo> make_index_halo(MPI_Comm comm, AxisId space,
-                                                 const IndexInput& input) {
+                                                 const IndexInput& input, const char* function) {
   int ranks = 0, me = 0;
   check_mpi(MPI_Comm_size(comm, &ranks), "MPI_Comm_size");
   check_mpi(MPI_Comm_rank(comm, &me), "MPI_Comm_rank");
-  require_no_error(comm, "IndexSpace", complaint(input, ranks));
+  require_no_error(comm, function, complaint(input, ranks));
   SparseExchange exchange(comm);
 
   std::string wrong;
@@ -192,7 +192,7 @@ std::shared_ptr<const IndexHalo> make_index_halo(MPI_Comm comm, AxisId space,
   else
     for (std::size_t i = 0; i < input.owner.size(); ++i)
       homes.push_back({input.owner[i], input.place[i]});
-  require_no_error(comm, "IndexSpace", wrong);
+  require_no_error(comm, function, wrong);
 
   auto halo        = std::make_shared<IndexHalo>();
   halo->space      = space;
@@ -201,7 +201,7 @@ std::shared_ptr<const IndexHalo> make_index_halo(MPI_Comm comm, AxisId space,
   halo->interior   = input.interior;
   const auto asked = ask_owners(input, homes, *halo);
   note_asked(exchange(asked), *halo, wrong);
-  require_no_error(comm, "IndexSpace", wrong);
+  require_no_error(comm, function, wrong);
 
   int layers = homes.empty() ? 0 : layer_of(input, homes.size() - 1);
   await_mpi("MPI_Allreduce", MPI_Allreduce, MPI_IN_PLACE, &layers, 1, MPI_INT, MPI_MAX, comm);

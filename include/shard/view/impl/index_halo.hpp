@@ -60,9 +60,11 @@ const IndexHalo& made_halo(const Partition& partition);
 /// The first place of each id, -1 for those that aren't on this rank.
 std::vector<index_t> places_of(const IndexHalo& halo, const std::vector<std::int64_t>& ids);
 
-/// Collective over `comm`, the ranks along the axis in order. Throws ArgumentError on every rank.
+/// Collective over `comm`, the ranks along the axis in order. Throws ArgumentError on every rank,
+/// in the name of `function`.
 std::shared_ptr<const IndexHalo> make_index_halo(MPI_Comm comm, AxisId space,
-                                                 const IndexInput& input);
+                                                 const IndexInput& input,
+                                                 const char* function = "IndexSpace");
 
 }  // namespace shard::impl
 
