@@ -32,6 +32,12 @@ class Jacobian {
       : op_(op), x_(x), output_(impl::make_output(op, x)) {
     linearise(space);
   }
+  /// An error that says what is missing.
+  Jacobian(const Op&, const X&) {
+    static_assert(!std::is_same_v<Op, Op>,
+                  "Jacobian applies the operation, so it needs an execution-space instance first: "
+                  "Jacobian(space, op, x)");
+  }
   /// Applies the operation to x anew, when x has changed. Collective as the operation.
   template <class Space>
   void linearise(const Space& space) const {
