@@ -312,7 +312,7 @@ TEST(Coupling, TimeLevelsSwap) {
   if (sends) return;
   const ShortFrom none("none", Mesh<A, B>(MPI_COMM_SELF, {1, 1}), {7, 6});
   expect_parts(message_thrown_by<ArgumentError>([&] { coupling.send(Space(), none); }),
-               {"0 fields are given"});
+               {"1 fields are given, and the plan was made for 0", "Coupling"});
 }
 
 TEST(Coupling, NcclIsForDeviceMemory) {
