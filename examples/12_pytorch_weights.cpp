@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // A U-Net from PyTorch (tests/data/make_torch_unet.py), sharded over all ranks: the same layers,
 // the weights by their names in its state_dict, and a comparison with PyTorch's output.
-//
-//   12_pytorch_weights torch_unet.safetensors
 #include <shard/io/safetensors.hpp>
 #include <shard/model/domain_parallel.hpp>
 #include <shard/model/sequential.hpp>
@@ -10,6 +8,8 @@
 
 #include <cmath>
 #include <cstdio>
+
+#include "help.hpp"
 
 struct Lat;
 struct Lon;
@@ -22,8 +22,12 @@ auto unit(index_t in, index_t out) {  // class Block there
                named<"norm">(GroupNorm{4, out}), SiLU{});
 }
 
+constexpr const char* usage =
+    R"(12_pytorch_weights torch_unet.safetensors: a U-Net's weights (tests/data))";
+
 int main(int argc, char** argv) {
   Environment environment(argc, argv);
+  if (asks_for_help(environment, argc, argv, usage)) return 0;
   if (argc != 2) return std::printf("usage: %s torch_unet.safetensors\n", argv[0]), 1;
   const Mesh<Lat, Lon> mesh(environment.world(), {0, 0});
   const Kokkos::DefaultExecutionSpace space;

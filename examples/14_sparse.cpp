@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "help.hpp"
+
 struct Ranks;  // the mesh axis
 struct Node;   // the index space of rows and columns
 using Matrix = shard::SparseMatrix<double, Ranks, Node>;
@@ -33,8 +35,12 @@ Matrix transport(const shard::Mesh<Ranks>& mesh, std::int64_t n) {
   return {mesh, ids, entries};
 }
 
+constexpr const char* usage =
+    R"(14_sparse [MATRIX.mtx]: solves with this matrix, else with one of its own)";
+
 int main(int argc, char** argv) {
   shard::Environment environment(argc, argv);
+  if (asks_for_help(environment, argc, argv, usage)) return 0;
   const shard::Mesh<Ranks> mesh(environment.world(), {0});
   const Kokkos::DefaultExecutionSpace space;
   std::string path = argc > 1 ? argv[1] : "";

@@ -3,9 +3,6 @@
 // hour, each on its own grid. A conservative remap, a sparse matrix, takes what arrives to the
 // receiver's grid. The last rank takes snapshots while both go on. The run is done twice, on these
 // ranks and on each rank alone; both have the same bits.
-//
-// 16_coupled [OCEAN]: ranks of the ocean (a third); the last rank is the writer, the others are
-// the atmosphere. On fewer than three ranks each rank is all of them.
 #include <shard/redistribute/coupling.hpp>
 #include <shard/shard.hpp>
 #include <shard/solve/sparse_matrix.hpp>
@@ -18,6 +15,8 @@
 #include <cstdlib>
 #include <optional>
 #include <vector>
+
+#include "help.hpp"
 
 struct Ranks;  // of a component: each has some circles of latitude
 struct AirCell;
@@ -213,8 +212,13 @@ Result run(MPI_Comm comm, bool is_air, bool is_sea, bool is_writer, bool prints)
   return result;
 }
 
+constexpr const char* usage =
+    R"(16_coupled [OCEAN]: ranks of the ocean (a third); the last rank is the writer, the others are
+the atmosphere. On fewer than three ranks each rank is all of them.)";
+
 int main(int argc, char** argv) {
   shard::Environment environment(argc, argv);
+  if (asks_for_help(environment, argc, argv, usage)) return 0;
   int rank = 0, size = 1;
   MPI_Comm_rank(environment.world(), &rank);
   MPI_Comm_size(environment.world(), &size);

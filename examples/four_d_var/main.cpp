@@ -2,10 +2,6 @@
 // 4D-Var with a shallow-water model on an icosahedral Voronoi mesh: docs/four_d_var.md. First the
 // checks of the model's tangent and adjoint, and the cost of a gradient; then a twin experiment. It
 // is done on all ranks, and on each rank alone; both have the same bits.
-//
-// four_d_var [LEVEL [HOURS [OBSERVATIONS [INNER [MAP.png]]]]]: 10 * 4^LEVEL + 2 cells (2), a window
-// of 6 hours, 400 observations, 10 inner iterations. With an argument it times gradients too, and
-// doesn't repeat the run on each rank alone.
 #include <shard/shard.hpp>
 
 #include <cmath>
@@ -15,6 +11,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "../help.hpp"
 #include "latlon_checks.hpp"
 #include "model_checks.hpp"
 #include "pictures.hpp"
@@ -83,8 +80,14 @@ void print(const ModelChecks& c, const LatLonChecks& l, const Analysis& a) {
   }
 }
 
+constexpr const char* usage =
+    R"(four_d_var [LEVEL [HOURS [OBSERVATIONS [INNER [MAP.png]]]]]: 10 * 4^LEVEL + 2 cells (2), a window
+of 6 hours, 400 observations, 10 inner iterations. With an argument it times gradients too, and
+doesn't repeat the run on each rank alone.)";
+
 int main(int argc, char** argv) {
   shard::Environment environment(argc, argv);
+  if (asks_for_help(environment, argc, argv, usage)) return 0;
   Options o;
   if (argc > 1) o.level = std::atoi(argv[1]);
   if (argc > 2) o.hours = std::atoi(argv[2]);

@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // A coarse shallow-water core, and a network that corrects it after each step, trained through the
 // core: docs/hybrid.md.
-//
-// hybrid                           the checks, on a small grid
-// hybrid train [option=value ...]  trains, and writes the weights
-// hybrid show [option=value ...]   errors of waves that training didn't see
 #include <cstdio>
 #include <cstdlib>
 #include <stdexcept>
 #include <string>
 #include <utility>
 
+#include "../help.hpp"
 #include "check.hpp"
 #include "experiment.hpp"
 
@@ -49,8 +46,13 @@ void set(hybrid::Options& o, const std::string& text) {
 
 }  // namespace
 
+constexpr const char* usage = R"(hybrid                           the checks, on a small grid
+hybrid train [option=value ...]  trains, and writes the weights
+hybrid show [option=value ...]   errors of waves that training didn't see)";
+
 int main(int argc, char** argv) {
   shard::Environment environment(argc, argv);
+  if (asks_for_help(environment, argc, argv, usage)) return 0;
   const hybrid::Mesh mesh(environment.world(), {0, 0});
   const hybrid::Space space;
   const bool root        = environment.rank() == 0;

@@ -4,9 +4,7 @@
 // and Lauritzen 2010, case 4. After 12 days the start is the answer. The coarsest runs are done in
 // blocks on all ranks, in smaller blocks, and in whole tiles on each rank alone; all have the same
 // bits.
-//
-// cubed_sphere [CELLS [PREFIX]]: CELLS, 2 CELLS and 4 CELLS cells along a tile's edge (6), a
-// multiple of 6. Draws PREFIXrotation.png, PREFIXbells.png and PREFIXhills.png.
+#include "../help.hpp"
 #include "cubed_sphere_model.hpp"
 
 #include <array>
@@ -93,8 +91,13 @@ shard::Map map_of(index_t n, const std::vector<double>& values, const char* titl
   return map;
 }
 
+constexpr const char* usage =
+    R"(cubed_sphere [CELLS [PREFIX]]: CELLS, 2 CELLS and 4 CELLS cells along a tile's edge (6), a
+multiple of 6. Draws PREFIXrotation.png, PREFIXbells.png and PREFIXhills.png.)";
+
 int main(int argc, char** argv) {
   shard::Environment environment(argc, argv);
+  if (asks_for_help(environment, argc, argv, usage)) return 0;
   const MPI_Comm world = environment.world();
   const index_t least  = argc > 1 ? std::atol(argv[1]) : 6;
   const bool root      = environment.rank() == 0;

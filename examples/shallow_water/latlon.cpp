@@ -6,11 +6,6 @@
 // known answer; it is the run on the finest grid. Each coarsest run is repeated on each rank alone,
 // which gives the same bits, and with half the step. A run that is saved and goes on on one rank
 // has the same bits too.
-//
-// latlon [ROWS [DAYS [GRIDS [CASE]]]]: on ROWS (12), 2 ROWS, 4 ROWS ... rows, 3 grids; one day; the
-// cases whose names begin with CASE.
-// latlon published [FILE]: cases 5 and 6 on 72 rows beside FILE (spectral.safetensors), the answers
-// of a spectral model (spectral.py), and the published errors of ICON/GME.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -20,6 +15,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "../help.hpp"
 #include "galewsky.hpp"
 #include "laeuter.hpp"
 #include "latlon_model.hpp"
@@ -247,8 +243,15 @@ class Program {
   bool right_ = true;
 };
 
+constexpr const char* usage =
+    R"(latlon [ROWS [DAYS [GRIDS [CASE]]]]: on ROWS (12), 2 ROWS, 4 ROWS ... rows, 3 grids; one day; the
+cases whose names begin with CASE.
+latlon published [FILE]: cases 5 and 6 on 72 rows beside FILE (spectral.safetensors), the answers
+of a spectral model (spectral.py), and the published errors of ICON/GME.)";
+
 int main(int argc, char** argv) {
   shard::Environment environment(argc, argv);
+  if (asks_for_help(environment, argc, argv, usage)) return 0;
   if (argc > 1 && std::strcmp(argv[1], "published") == 0) {
     Program published(environment.world(), 72, 1, 1, "");
     published.beside_published(argc > 2 ? argv[2] : "spectral.safetensors");

@@ -1,21 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// A run of the latitude-longitude model that leaves files. Arguments are NAME=VALUE:
-//
-//   case=galewsky    or jet (without perturbation), laeuter, 2, 5, 6
-//   rows=48 days=6   the grid has twice as many columns
-//   every=6          hours between outputs
-//   step=            seconds; by default what the explicit model can do
-//   implicit=1       a factor. Above 1 the run uses the semi-implicit model, and its time step is
-//                    the explicit one times this factor
-//   output=          a NetCDF file
-//   frames=          the beginning of the pictures' names
-//   checkpoint=      a file that is written at each output; if it exists, the run continues from it
-//                    on any number of ranks, to the same bits
+// A run of the latitude-longitude model that leaves files: latlon_run --help.
 #include <cstdlib>
 #include <filesystem>
 #include <map>
 #include <optional>
 
+#include "../help.hpp"
 #include "galewsky.hpp"
 #include "laeuter.hpp"
 #include "latlon_output.hpp"
@@ -96,8 +86,21 @@ bool run(MPI_Comm comm, const Options& options) {
   throw shard::ArgumentError("latlon_run: there is no case=" + name);
 }
 
+constexpr const char* usage = R"(latlon_run [NAME=VALUE ...]
+  case=galewsky    or jet (without perturbation), laeuter, 2, 5, 6
+  rows=48 days=6   the grid has twice as many columns
+  every=6          hours between outputs
+  step=            seconds; by default what the explicit model can do
+  implicit=1       a factor. Above 1 the run uses the semi-implicit model, and its time step is
+                   the explicit one times this factor
+  output=          a NetCDF file
+  frames=          the beginning of the pictures' names
+  checkpoint=      a file that is written at each output; if it exists, the run continues from it
+                   on any number of ranks, to the same bits)";
+
 int main(int argc, char** argv) {
   shard::Environment environment(argc, argv);
+  if (asks_for_help(environment, argc, argv, usage)) return 0;
   Options options{{"case", "galewsky"}, {"rows", "48"}, {"days", "6"},
                   {"every", "6"},       {"step", ""},   {"implicit", "1"},
                   {"output", ""},       {"frames", ""}, {"checkpoint", ""}};

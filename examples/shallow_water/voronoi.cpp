@@ -3,12 +3,6 @@
 // 6, Galewsky et al. 2004 and Laeuter et al. 2005. Errors at several resolutions, against the
 // exact answer where there is one, else against the finest run; mass, energy, and the same bits on
 // all ranks as on one.
-//
-// voronoi                                 a short run of every case, for the tests
-// voronoi CASE DAYS FIRST LAST [LLOYD [MAP.png [STAGES]]]
-//   CASE: 1, 2, 2tilted, 5, 6, jet, galewsky, laeuter; meshes of 10 * 4^LEVEL + 2 cells from level
-//   FIRST to LAST, moved to their centroids LLOYD times; a map, or '' for none; STAGES of a step,
-//   1, 2 or 4, for each exchange.
 #include <array>
 #include <cmath>
 #include <cstdio>
@@ -18,6 +12,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "../help.hpp"
 #include "voronoi_maps.hpp"
 #include "voronoi_model.hpp"
 
@@ -155,8 +150,16 @@ bool try_case(MPI_Comm world, const Plan& plan, const std::string& map) {
   return right && same && (l2_last == l2_first || l2_first > plan.order * l2_last);
 }
 
+constexpr const char* usage =
+    R"(voronoi                                 a short run of every case, for the tests
+voronoi CASE DAYS FIRST LAST [LLOYD [MAP.png [STAGES]]]
+  CASE: 1, 2, 2tilted, 5, 6, jet, galewsky, laeuter; meshes of 10 * 4^LEVEL + 2 cells from level
+  FIRST to LAST, moved to their centroids LLOYD times; a map, or '' for none; STAGES of a step,
+  1, 2 or 4, for each exchange.)";
+
 int main(int argc, char** argv) {
   shard::Environment environment(argc, argv);
+  if (asks_for_help(environment, argc, argv, usage)) return 0;
   const std::vector<Plan> short_runs{
       {"1", 3, 2, 3, 0, 1.2, 4},  {"2", 5, 2, 4, 0, 6, 2},     {"2", 5, 2, 3, 200, 3},
       {"2tilted", 1, 2, 3, 0, 2}, {"5", 1, 1, 3, 0, 2.5},      {"6", 1, 1, 3, 0, 4},

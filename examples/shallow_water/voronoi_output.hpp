@@ -7,6 +7,7 @@
 #include <shard/io/netcdf.hpp>
 #include <shard/solve/sparse_gather.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <limits>
@@ -51,20 +52,24 @@ class Records {
     shard::NetcdfWriter file(path);
     file.add_attribute({"Conventions", "CF-1.11 UGRID-1.0"});
     file.add_attribute({"title", "Shallow water on an icosahedral Voronoi mesh"});
+    file.add_attribute({"history", "made by shard's example voronoi_real"});
     file.add_coordinate("time", days_,
-                        {{"standard_name", "time"}, {"units", "days since 2000-01-01"}});
+                        {{"standard_name", "time"},
+                         {"units", "days since 2000-01-01"},
+                         {"calendar", "standard"},
+                         {"axis", "T"}});
     file.add_dimension("cell", mesh.cell.size());
     file.add_dimension("vertex", mesh.vertex.size());
     file.add_dimension("corner", 6);
     file.add_variable("mesh", {}, shard::NetcdfType::int32,
                       {{"cf_role", "mesh_topology"},
-                       {"topology_dimension", 2.0},
+                       {"topology_dimension", 2},
                        {"node_coordinates", "vertex_lon vertex_lat"},
                        {"face_coordinates", "lon lat"},
                        {"face_node_connectivity", "cell_vertices"}});
     file.write("mesh", std::vector<double>{0.0});
-    places(file, mesh.cell, "cell", "");
-    places(file, mesh.vertex, "vertex", "vertex_");
+    places(file, mesh.cell, "cell", "", true);
+    places(file, mesh.vertex, "vertex", "vertex_", false);
     std::vector<double> corners;
     for (const auto& vertices : mesh.vertices_on_cell)
       for (std::size_t j = 0; j < 6; ++j)
@@ -72,8 +77,9 @@ class Records {
                                               : std::numeric_limits<double>::quiet_NaN());
     file.add_variable(
         "cell_vertices", {"cell", "corner"}, shard::NetcdfType::int32,
-        {{"cf_role", "face_node_connectivity"}, {"start_index", 0.0}, {"_FillValue", -1.0}});
+        {{"cf_role", "face_node_connectivity"}, {"start_index", 0}, {"_FillValue", -1}});
     file.write("cell_vertices", corners);
+    bounds(file, mesh);
 
     const auto add = [&](const std::string& name, bool in_time, const std::string& place,
                          const std::string& standard, const std::string& units,
@@ -106,18 +112,37 @@ class Records {
     return {all.end() - static_cast<std::ptrdiff_t>(size), all.end()};
   }
   static void places(shard::NetcdfWriter& file, const std::vector<voronoi::Point>& points,
-                     const std::string& dimension, const std::string& prefix) {
+                     const std::string& dimension, const std::string& prefix, bool have_bounds) {
     std::vector<double> lat, lon;
     for (const auto& p : points) {
       lat.push_back(latitude_of(p) * 180 / pi);
       lon.push_back(longitude_of(p) * 180 / pi);
     }
-    file.add_variable(prefix + "lat", {dimension}, shard::NetcdfType::float64,
-                      {{"standard_name", "latitude"}, {"units", "degrees_north"}});
-    file.write(prefix + "lat", lat);
-    file.add_variable(prefix + "lon", {dimension}, shard::NetcdfType::float64,
-                      {{"standard_name", "longitude"}, {"units", "degrees_east"}});
-    file.write(prefix + "lon", lon);
+    const auto add = [&](const std::string& name, const char* standard, const char* units,
+                         const std::vector<double>& values) {
+      std::vector<shard::NetcdfAttribute> attributes{{"standard_name", standard}, {"units", units}};
+      if (have_bounds) attributes.push_back({"bounds", name + "_bnds"});
+      file.add_variable(prefix + name, {dimension}, shard::NetcdfType::float64, attributes);
+      file.write(prefix + name, values);
+    };
+    add("lat", "latitude", "degrees_north", lat);
+    add("lon", "longitude", "degrees_east", lon);
+  }
+  /// The corners of cells by CF, for tools that don't read UGRID (cdo): of a pentagon the last
+  /// corner comes twice.
+  static void bounds(shard::NetcdfWriter& file, const voronoi::Mesh& mesh) {
+    std::vector<double> lat, lon;
+    for (const auto& vertices : mesh.vertices_on_cell)
+      for (std::size_t j = 0; j < 6; ++j) {
+        const auto& p =
+            mesh.vertex[static_cast<std::size_t>(vertices[std::min(j, vertices.size() - 1)])];
+        lat.push_back(latitude_of(p) * 180 / pi);
+        lon.push_back(longitude_of(p) * 180 / pi);
+      }
+    file.add_variable("lat_bnds", {"cell", "corner"}, shard::NetcdfType::float64);
+    file.write("lat_bnds", lat);
+    file.add_variable("lon_bnds", {"cell", "corner"}, shard::NetcdfType::float64);
+    file.write("lon_bnds", lon);
   }
 
   std::array<Entries, 2> winds_;

@@ -2,10 +2,6 @@
 // Shallow water on an icosahedral Voronoi mesh from real fields: ERA-Interim's winds and heights at
 // 500 hPa over ETOPO's relief, regridded by sparse products. Writes a NetCDF file (CF, UGRID) and a
 // checkpoint at half time, and goes on from that on one rank less: the same bits.
-//
-// voronoi_real [LEVEL [DAYS [PREFIX]]]: 10 * 4^LEVEL + 2 cells (3), 1 day. The environment variable
-// SHARD_DATA names the folder with eraint_uvz.nc and etopo60.cdf. Writes PREFIX.nc and a map every
-// six hours, PREFIX_000.png and so on; without PREFIX it removes its files.
 #include <unistd.h>
 
 #include <algorithm>
@@ -20,6 +16,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "../help.hpp"
 #include "voronoi_maps.hpp"
 #include "voronoi_model.hpp"
 #include "voronoi_output.hpp"
@@ -118,8 +115,14 @@ std::string scratch(MPI_Comm comm) {
       .string();
 }
 
+constexpr const char* usage =
+    R"(voronoi_real [LEVEL [DAYS [PREFIX]]]: 10 * 4^LEVEL + 2 cells (3), 1 day. The environment variable
+SHARD_DATA names the folder with eraint_uvz.nc and etopo60.cdf. Writes PREFIX.nc and a map every
+six hours, PREFIX_000.png and so on; without PREFIX it removes its files.)";
+
 int main(int argc, char** argv) {
   shard::Environment environment(argc, argv);
+  if (asks_for_help(environment, argc, argv, usage)) return 0;
   const bool root    = environment.rank() == 0;
   const char* folder = std::getenv("SHARD_DATA");
   if (folder == nullptr || !shard::netcdf_available()) {

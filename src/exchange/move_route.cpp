@@ -46,6 +46,7 @@ std::shared_ptr<const IndexHalo> index_move(MeshState& mesh, const DimGeometry& 
       return static_cast<index_t>(halo.ids.size()) >= halo.owned;
     };
     IndexInput input;
+    input.function = "redistribute";
     if (known(*target) && known(*source)) {
       input.ids.assign(source->ids.begin(), source->ids.begin() + source->owned);
       input.owned = source->owned;

@@ -13,7 +13,7 @@
 #include <system_error>
 #include <utility>
 
-#include "classic_size.hpp"
+#include "classic_header.hpp"
 #include "netcdf_attributes.hpp"
 #include "read_limit.hpp"
 #include "special_file.hpp"
@@ -149,7 +149,7 @@ struct NetcdfFile::State {
     }
     std::error_code unknown;
     const std::uintmax_t size = std::filesystem::file_size(path, unknown);
-    if (const auto whole = impl::classic_size(path); !unknown && size < whole) {
+    if (const auto whole = impl::read_classic_header(path).size; !unknown && size < whole) {
       nc_close(id);
       fail(path, "",
            "it is cut short: it has " + std::to_string(size) + " bytes, and its header says " +

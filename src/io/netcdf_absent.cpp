@@ -47,7 +47,7 @@ struct NetcdfWriter::State {
   std::string path;
 };
 
-NetcdfWriter::NetcdfWriter(const std::string& path, bool) { fail(path); }
+NetcdfWriter::NetcdfWriter(const std::string& path, bool, ExistingFile) { fail(path); }
 NetcdfWriter::NetcdfWriter(NetcdfWriter&&) noexcept            = default;
 NetcdfWriter& NetcdfWriter::operator=(NetcdfWriter&&) noexcept = default;
 NetcdfWriter::~NetcdfWriter()                                  = default;

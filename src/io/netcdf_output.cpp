@@ -5,11 +5,13 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
+#include <filesystem>
 #include <limits>
 #include <optional>
 #include <variant>
 
 #include "attribute_types.hpp"
+#include "classic_header.hpp"
 #include "output_file.hpp"
 #include "own_box.hpp"
 #include "shard/base/impl/watchdog.hpp"
@@ -53,6 +55,8 @@ std::vector<double> values_of(const CheckpointArray& array, index_t first, index
 struct NetcdfOutput::State {
   MPI_Comm comm;
   std::string path;
+  ExistingFile existing;
+  std::size_t records = 0;
   impl::OutputHeader header{};
   std::unique_ptr<impl::OutputFile> file{};  ///< none: it is not begun, or closed
   bool begun = false;
@@ -144,7 +148,27 @@ struct NetcdfOutput::State {
                              v.values.data(), v.values.size() * sizeof(double), impl::hash_seed));
     }
     add(header.attributes);
-    return text;
+    return text + (existing == ExistingFile::extend ? " extends" : "");
+  }
+
+  /// The records of the file that is to be extended; none: there is none. Throws on every rank if
+  /// it has other declarations. Collective.
+  std::optional<std::size_t> old_records() const {
+    std::int64_t found = -1;
+    impl::on_first_rank(comm, [&] {
+      std::error_code unknown;
+      const auto size = std::filesystem::file_size(path, unknown);
+      if (unknown) return;
+      const impl::ClassicHeader old = impl::read_classic_header(path);
+      if (!old.is_classic)
+        fail("it isn't a NetCDF file in the classic format; it can't be extended");
+      if (size < old.size) fail("it is cut short, and can't be extended");
+      if (const std::string what = impl::difference(path, old, header); !what.empty())
+        fail("it can't be extended: " + what + "; declare what it has, or write another file");
+      found = static_cast<std::int64_t>(old.records);
+    });
+    impl::broadcast_bytes(comm, &found, sizeof found);
+    return found < 0 ? std::nullopt : std::optional(static_cast<std::size_t>(found));
   }
 
   /// Makes the file. Collective.
@@ -157,8 +181,12 @@ struct NetcdfOutput::State {
     bool large = false;
     for (const impl::OutputVariable& v : header.variables)
       large = large || v.bytes() > impl::most_bytes_of_variable;
-    file     = impl::make_output_file(comm, path, header, large);
-    begun    = true;
+    std::optional<std::size_t> old;
+    if (existing == ExistingFile::extend) old = old_records();
+    records = old.value_or(0);
+    file    = impl::make_output_file(comm, path, header, large, old.has_value());
+    begun   = true;
+    if (old) return;
     int rank = 0;
     impl::check_mpi(MPI_Comm_rank(comm, &rank), "MPI_Comm_rank");
     for (const impl::OutputVariable& v : header.variables) {
@@ -173,8 +201,8 @@ struct NetcdfOutput::State {
   }
 };
 
-NetcdfOutput::NetcdfOutput(MPI_Comm comm, const std::string& path)
-    : state_(new State{impl::require_communicator(comm, "NetcdfOutput"), path}) {
+NetcdfOutput::NetcdfOutput(MPI_Comm comm, const std::string& path, ExistingFile existing)
+    : state_(new State{impl::require_communicator(comm, "NetcdfOutput"), path, existing}) {
   impl::require_output_library(path);
 }
 NetcdfOutput::~NetcdfOutput() = default;
@@ -202,8 +230,12 @@ void NetcdfOutput::add_variable(const std::string& name, const std::vector<std::
   std::vector<NetcdfAttribute> all = attributes;
   const bool has_fill =
       std::any_of(all.begin(), all.end(), [](const auto& a) { return a.name == "_FillValue"; });
+  bool is_bounds = false;  // they have no attributes of their own (CF 7.1)
+  for (const impl::OutputVariable& v : state_->header.variables)
+    for (const NetcdfAttribute& a : v.attributes)
+      is_bounds = is_bounds || (a.name == "bounds" && a.value == NetcdfAttribute{"", name}.value);
   // NetCDF's own, for NaN
-  if (!has_fill && type >= NetcdfType::float32)
+  if (!has_fill && !is_bounds && type >= NetcdfType::float32)
     all.push_back({"_FillValue", 9.9692099683868690e+36});
   state_->declare(name, dimensions, type, all);
 }
@@ -333,6 +365,12 @@ void NetcdfOutput::put(const std::string& variable, const std::size_t* index,
     });
     state.file->write(v, std::move(boxes));
   }
+  if (v.is_record()) state.records = std::max(state.records, *index + 1);
+}
+
+std::size_t NetcdfOutput::records() {
+  state_->begin();
+  return state_->records;
 }
 
 void NetcdfOutput::write(const std::string& variable, std::size_t index, double value) {

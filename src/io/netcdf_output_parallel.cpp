@@ -6,7 +6,7 @@
 #include <map>
 
 #include "attribute_types.hpp"
-#include "classic_size.hpp"
+#include "classic_header.hpp"
 #include "output_file.hpp"
 #include "shared_file.hpp"
 
@@ -15,23 +15,30 @@ namespace {
 
 class ParallelFile final : public OutputFile {
  public:
-  ParallelFile(MPI_Comm comm, const std::string& path, const OutputHeader& header, bool large)
+  ParallelFile(MPI_Comm comm, const std::string& path, const OutputHeader& header, bool large,
+               bool extends)
       : comm_(comm), path_(path), file_(create_on_all(path, comm)) {
+    if (extends) on_first_rank(comm, [&] { file_->copy_old(); });
     MPI_Info hints = MPI_INFO_NULL;
     check_mpi(MPI_Info_create(&hints), "MPI_Info_create");
     // with collective buffering PnetCDF 1.15.1 hangs where the disk is full
     check_mpi(MPI_Info_set(hints, "romio_cb_write", "disable"), "MPI_Info_set");
+    const char* const part = file_->part().c_str();
     const int code =
-        ncmpi_create(comm, file_->part().c_str(),
-                     NC_CLOBBER | (large ? NC_64BIT_DATA : NC_64BIT_OFFSET), hints, &id_);
+        extends ? ncmpi_open(comm, part, NC_WRITE, hints, &id_)
+                : ncmpi_create(comm, part, NC_CLOBBER | (large ? NC_64BIT_DATA : NC_64BIT_OFFSET),
+                               hints, &id_);
     MPI_Info_free(&hints);
     check(code);
     try {
       on_every_rank(comm, [&] {
         file_->reopen();
-        declare(header);
+        if (extends)
+          find(header);
+        else
+          declare(header);
       });
-      check(ncmpi_enddef(id_));
+      if (!extends) check(ncmpi_enddef(id_));
     } catch (...) {  // on every rank
       ncmpi_abort(id_);
       throw;
@@ -64,7 +71,7 @@ class ParallelFile final : public OutputFile {
     check(ncmpi_close(id_));
     // PnetCDF ends it after the last value that was written
     on_first_rank(comm_, [&] {
-      if (const auto size = classic_size(file_->part()); size > 0)
+      if (const auto size = read_classic_header(file_->part()).size; size > 0)
         file_->extend(static_cast<index_t>(size));
     });
     on_every_rank(comm_, [&] { file_->sync(); });
@@ -80,6 +87,10 @@ class ParallelFile final : public OutputFile {
     on_every_rank(comm_, [&] { require(code); });
   }
 
+  void find(const OutputHeader& header) {
+    for (const OutputVariable& v : header.variables)
+      require(ncmpi_inq_varid(id_, v.name.c_str(), &variables_[v.name]));
+  }
   void declare(const OutputHeader& header) {
     std::map<std::string, int> dimensions;
     for (const NetcdfDimension& d : header.dimensions)
@@ -135,8 +146,8 @@ class ParallelFile final : public OutputFile {
 void require_output_library(const std::string&) {}
 
 std::unique_ptr<OutputFile> make_output_file(MPI_Comm comm, const std::string& path,
-                                             const OutputHeader& header, bool large) {
-  return std::make_unique<ParallelFile>(comm, path, header, large);
+                                             const OutputHeader& header, bool large, bool extends) {
+  return std::make_unique<ParallelFile>(comm, path, header, large, extends);
 }
 
 }  // namespace shard::impl

@@ -11,12 +11,15 @@ namespace {
 
 class SerialFile final : public OutputFile {
  public:
-  SerialFile(MPI_Comm comm, const std::string& path, const OutputHeader& header, bool large)
+  SerialFile(MPI_Comm comm, const std::string& path, const OutputHeader& header, bool large,
+             bool extends)
       : comm_(comm) {
     check_mpi(MPI_Comm_rank(comm, &rank_), "MPI_Comm_rank");
     check_mpi(MPI_Comm_size(comm, &size_), "MPI_Comm_size");
     on_first([&] {
-      writer_ = std::make_unique<NetcdfWriter>(path, large);
+      writer_ = std::make_unique<NetcdfWriter>(
+          path, large, extends ? ExistingFile::extend : ExistingFile::replace);
+      if (extends) return;
       for (const NetcdfDimension& d : header.dimensions) writer_->add_dimension(d.name, d.size);
       for (const NetcdfAttribute& a : header.attributes) writer_->add_attribute(a);
       for (const OutputVariable& v : header.variables)
@@ -88,8 +91,8 @@ void require_output_library(const std::string& path) {
 }
 
 std::unique_ptr<OutputFile> make_output_file(MPI_Comm comm, const std::string& path,
-                                             const OutputHeader& header, bool large) {
-  return std::make_unique<SerialFile>(comm, path, header, large);
+                                             const OutputHeader& header, bool large, bool extends) {
+  return std::make_unique<SerialFile>(comm, path, header, large, extends);
 }
 
 }  // namespace shard::impl

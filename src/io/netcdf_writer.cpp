@@ -81,11 +81,17 @@ struct NetcdfWriter::State {
   }
 };
 
-NetcdfWriter::NetcdfWriter(const std::string& path, bool large)
+NetcdfWriter::NetcdfWriter(const std::string& path, bool large, ExistingFile existing)
     : state_(std::make_unique<State>(path)) {
-  const int code = nc_create(state_->file.part().c_str(),
-                             NC_CLOBBER | (large ? NC_64BIT_DATA : NC_64BIT_OFFSET), &state_->id);
-  if (code != NC_NOERR) State::cannot_be_made(path, nc_strerror(code));
+  const std::string& part = state_->file.part();
+  if (existing == ExistingFile::extend && state_->file.copy_old()) {
+    check(nc_open(part.c_str(), NC_WRITE, &state_->id), path, "", "open it for writing");
+    state_->defining = false;
+  } else {
+    const int code = nc_create(part.c_str(), NC_CLOBBER | (large ? NC_64BIT_DATA : NC_64BIT_OFFSET),
+                               &state_->id);
+    if (code != NC_NOERR) State::cannot_be_made(path, nc_strerror(code));
+  }
   state_->open = true;
   check(nc_set_fill(state_->id, NC_NOFILL, nullptr), path, "", "leave holes");
 }

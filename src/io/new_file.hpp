@@ -10,7 +10,9 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <string>
+#include <system_error>
 
 #include "special_file.hpp"
 
@@ -48,6 +50,16 @@ class NewFile {
 
   /// The temporary name, for a library that writes by name.
   const std::string& part() const { return part_; }
+
+  /// Begins with the contents of the old file. Returns whether there is one.
+  bool copy_old() const {
+    if (!before_.there) return false;
+    std::error_code failed;
+    std::filesystem::copy_file(path_, part_, std::filesystem::copy_options::overwrite_existing,
+                               failed);
+    if (failed) fail_(path_, "it can't be copied: " + failed.message());
+    return true;
+  }
 
   /// The number of the file on its file system.
   std::uint64_t number() const {

@@ -67,9 +67,10 @@ class OutputFile {
 /// Throws NetcdfError if this build has no NetCDF library.
 void require_output_library(const std::string& path);
 
-/// Begins the file; with variables of more than 4 GiB it is `large`. Collective.
+/// Begins the file; with variables of more than 4 GiB it is `large`. `extends`: with a copy of the
+/// file that is there, which has these declarations. Collective.
 std::unique_ptr<OutputFile> make_output_file(MPI_Comm comm, const std::string& path,
-                                             const OutputHeader& header, bool large);
+                                             const OutputHeader& header, bool large, bool extends);
 
 }  // namespace shard::impl
 

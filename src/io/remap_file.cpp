@@ -48,6 +48,10 @@ class RemapReader {
         (dimensions.size() == 2 && dimensions[1].size != 1))
       fail_remap(file_.path(), std::string("its variable '") + names_.weight +
                                    "' must have one weight for each link");
+    if (dimensions[0].size == 0)
+      fail_remap(file_.path(), std::string("its variable '") + names_.weight +
+                                   "' has no links: they are missing, or nobody has written the "
+                                   "records of an unlimited dimension");
     const std::size_t links = dimensions[0].size, begin = links * part / parts,
                       end = links * (part + 1) / parts;
     RemapFile read;
@@ -83,10 +87,11 @@ class RemapReader {
     std::vector<std::int64_t> ids;
     ids.reserve(count);
     for (const double address : values(name, 1, begin, count)) {
-      if (!(address >= 1.0 && address <= static_cast<double>(size)))
+      if (!(address >= 1.0 && address <= static_cast<double>(size)) ||
+          address != std::floor(address))
         fail_remap(file_.path(), std::string("its variable '") + name + "' has the address " +
-                                     std::to_string(static_cast<long long>(address)) +
-                                     "; addresses are 1 to " + std::to_string(size));
+                                     std::to_string(address) + "; addresses are integers, 1 to " +
+                                     std::to_string(size));
       ids.push_back(static_cast<std::int64_t>(address) - 1);
     }
     return ids;

@@ -55,6 +55,7 @@ std::shared_ptr<const IndexHalo> places_of(MPI_Comm comm, int me, const CoupledI
   if (answering.answers(me)) input.ids = answering.owned;
   input.owned = static_cast<index_t>(input.ids.size());
   input.ids.insert(input.ids.end(), asking.owned.begin(), asking.owned.end());
+  input.function = "Coupling";
   return make_index_halo(comm, nullptr, input);
 }
 

@@ -224,9 +224,10 @@ constexpr const char* fewer_points =
 }  // namespace
 
 void throw_large_box(const std::string& label, int d, index_t end) {
-  throw_argument("parallel_for", {"the region of \"", label, "\" ends at local index ", text(end),
-                                  " along dimension ", text(d), ", and kernels get ints, at most ",
-                                  text(most_in_box), fewer_points});
+  throw_argument("parallel_for",
+                 {"the region of the kernel \"", label, "\" ends at local index ", text(end),
+                  " along dimension ", text(d), ", and kernels get ints, at most ",
+                  text(most_in_box), fewer_points});
 }
 
 void require_int_indices(const char* function, const Geometry& geometry) {

@@ -230,21 +230,26 @@ OwnedOrder locality_order(const std::vector<std::int64_t>& ids, const Neighbours
 
 namespace impl {
 
-FloodedIds flood(MPI_Comm comm, const std::vector<std::int64_t>& ids, const Neighbours& neighbours,
-                 int layers) {
+FloodedIds flood(MPI_Comm comm, const std::vector<std::int64_t>& ids, const FloodedIds* cells,
+                 const Neighbours& neighbours, int layers) {
   std::string wrong;
-  if (neighbours.begin.size() != ids.size() + 1)
-    wrong = text(static_cast<index_t>(ids.size())) + " ids and neighbours of " +
+  const std::size_t own = cells == nullptr ? ids.size() : at(cells->owned);
+  if (neighbours.begin.size() != own + 1)
+    wrong = text(static_cast<index_t>(own)) + " ids and neighbours of " +
             text(static_cast<index_t>(neighbours.begin.size()) - 1) +
             " elements are given; give those of each id";
   if (layers < 0) wrong = "there can't be " + text(layers) + " layers";
   require_no_error(comm, "flood", wrong);
   int most = layers;
   await_mpi("MPI_Allreduce", MPI_Allreduce, MPI_IN_PLACE, &most, 1, MPI_INT, MPI_MAX, comm);
+  if (cells != nullptr) layers = most;  // of a rank without halo there are fewer
   if (most != layers) wrong = text(layers) + " layers on this rank, " + text(most) + " on another";
   require_no_error(comm, "flood", wrong);
 
   SparseExchange exchange(comm);
+  std::vector<Home> cell_homes;
+  if (cells != nullptr) cell_homes = homes_of(comm, exchange, cells->ids, cells->owned, wrong);
+  require_no_error(comm, "flood", wrong);
   FloodedIds made{ids, static_cast<index_t>(ids.size()), {}};
   std::set<std::int64_t> known(ids.begin(), ids.end()), next;
   const auto read = [&](std::int64_t id) {
@@ -261,11 +266,16 @@ FloodedIds flood(MPI_Comm comm, const std::vector<std::int64_t>& ids, const Neig
       sorted.emplace_back(homes[i].rank, homes[i].place, places[ids.size() + i]);
     std::sort(sorted.begin(), sorted.end());
     std::map<int, std::vector<std::int64_t>> asked, answers;
+    const auto ask = [&](std::int64_t rank, std::int64_t place) {
+      asked[static_cast<int>(rank)].push_back(place);
+    };
     for (const auto& [rank, place, id] : sorted) {
       made.ids.push_back(id);
       made.layers.push_back(layer);
-      asked[static_cast<int>(rank)].push_back(place);
+      if (cells == nullptr) ask(rank, place);
     }
+    for (std::size_t c = 0; c < cell_homes.size(); ++c)
+      if (cells->layers[c] == layer) ask(cell_homes[c].rank, cell_homes[c].place);
     next.clear();
     if (layer == layers) break;
     for (const auto& [rank, list] : exchange(asked))

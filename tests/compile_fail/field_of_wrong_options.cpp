@@ -10,6 +10,7 @@
 // expect: trim names a dimension that the View does not have
 // expect: subview keeps at least one dimension
 // expect: no dimension of the field is sharded over this mesh axis
+// expect: give one extent for each dimension of the field, or each axis of the mesh
 #include <shard/shard.hpp>
 
 struct X;
@@ -31,3 +32,4 @@ void copy(const Line<>& to, const Plane& from) { shard::deep_copy(space, to, fro
 auto cells(const Kokkos::View<double*>& view) { return shard::trim<1>(view, 1, 1); }
 auto cell(const shard::ShardedView<double*, Right>& t) { return shard::subview(t, 3); }
 auto edges(const Plane& t) { return t.template staggered<Y>("edges"); }
+Line<> too_many(const shard::Mesh<X>& mesh) { return {"t", mesh, {3, 4}}; }

@@ -2,6 +2,10 @@
 // expect: a model has at least one layer
 // expect: the layers of a model have as many spatial dimensions as its cuts, or any
 // expect: the path goes on below a layer that has no layers in it
+// expect: a layer of a model has one input, and attention has three (queries, keys,
+// expect: the argument of MeanSquare, MeanAbsolute and Huber is a memory space: name the
+#include <shard/layers/attention/attention.hpp>
+#include <shard/layers/loss/mean_square.hpp>
 #include <shard/shard.hpp>
 
 struct Lat;
@@ -19,3 +23,10 @@ const void* below() {
   const auto model = shard::sequential<float>(shard::SiLU{});
   return &model.get<"0.1">();
 }
+
+auto attentive() {
+  return shard::sequential<float>(shard::SiLU{}, shard::WindowAttention<4, 4>{}, shard::SiLU{});
+}
+
+using Plane = shard::ShardedView<float****, Kokkos::LayoutRight, shard::ShardDim<2, Lat>>;
+void loss_of(const Plane& y) { shard::MeanSquare<Plane>(y, {}); }

@@ -2,6 +2,8 @@
 // expect: redistribute is between fields of the same rank and value type
 // expect: redistribute writes its first field: it needs a value type that isn't const
 // expect: redistribute moves bytes: it needs a value type that is trivially copyable
+// expect: Coupling<To, From>(comm, to, from) takes pointers: first to the `To` fields
+#include <shard/redistribute/coupling.hpp>
 #include <shard/shard.hpp>
 
 #include <string>
@@ -22,4 +24,7 @@ void to_const(const Rows<double>& x, const Whole<const double>& y) {
 }
 void texts(const Rows<std::string>& x, const Whole<std::string>& y) {
   shard::redistribute(space, y, x);
+}
+void the_other_way(const Rows<double>& to, const Whole<double>& from) {
+  shard::Coupling<Rows<double>, Whole<double>>(MPI_COMM_WORLD, &from, &to);
 }

@@ -6,7 +6,11 @@
 // expect: weights are float or double
 // expect: the field has no such dimension
 // expect: reduce names no reduction, or one for each value of the functor's term
+// expect: the functor of reduce needs operator()(int i, int j, ...) const with one index for
+// expect: the functor of reduce of a set needs operator()(field, int i, int j, ...) const
 #include <shard/shard.hpp>
+
+#include <vector>
 
 struct X;
 
@@ -33,3 +37,12 @@ struct Term {
 auto three(const Field<double**>& x) {
   return shard::reduce<shard::Sum, shard::Max, shard::Min>(space, x, Term{});
 }
+
+struct KokkosTerm {
+  void operator()(int, int, double& sum) const { sum += 1; }
+};
+auto as_kokkos(const Field<double**>& x) { return shard::reduce(space, x, KokkosTerm{}); }
+struct SetTerm {
+  double operator()(int, int) const { return 1; }
+};
+auto of_each(const std::vector<Field<double**>>& x) { return shard::reduce(space, x, SetTerm{}); }

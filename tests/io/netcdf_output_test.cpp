@@ -309,6 +309,88 @@ TEST(NetcdfOutput, RefusesWhatDoesNotFit) {
   }
 }
 
+/// What may be declared otherwise for a file that is there.
+struct Series {
+  std::string units = "m", name = "h";
+  double first      = -1;  ///< latitude
+  NetcdfType type   = NetcdfType::int16;
+  std::size_t extra = 0;  ///< a dimension
+
+  void declare(NetcdfOutput& file) const {
+    file.add_attribute({"title", "A series"});
+    file.add_time("days since 2000-01-01");
+    file.add_latitude(std::vector<double>{first, 0, 1});
+    if (extra > 0) file.add_dimension("extra", extra);
+    file.add_variable(name, {"time", "lat"}, NetcdfType::float32,
+                      {{"units", units}, {"factor", 0.1}, {"level", 3}, {"_FillValue", -0.1}});
+    file.add_variable("depth", {"lat"}, type, {{"valid_min", 2}});
+  }
+};
+/// Adds records up to `end`.
+void write_series(const std::string& path, ExistingFile existing, std::size_t end,
+                  const Series& series = {}) {
+  const Mesh<Lat> mesh(MPI_COMM_WORLD, {0});
+  const Short h("h", mesh, {3});
+  NetcdfOutput file(MPI_COMM_WORLD, path, existing);
+  series.declare(file);
+  std::size_t next = file.records();
+  if (next == 0) {
+    Kokkos::deep_copy(h.view(), 7.0F);
+    file.write("depth", h);
+  }
+  for (; next < end; ++next) {
+    Kokkos::deep_copy(h.view(), static_cast<float>(next) + 0.5F);
+    file.write("time", next, static_cast<double>(next));
+    file.write("h", next, h);
+  }
+  EXPECT_EQ(file.records(), end);
+  file.close();
+}
+
+TEST(NetcdfOutput, ExtendsAFile) {
+  const ScratchFile whole("whole.nc"), parts("parts.nc");
+  write_series(whole.path(), ExistingFile::replace, 5);
+  for (const std::size_t end : {1U, 3U, 5U}) write_series(parts.path(), ExistingFile::extend, end);
+  MPI_Barrier(MPI_COMM_WORLD);
+  EXPECT_EQ(bytes_of_file(parts.path()), bytes_of_file(whole.path()));
+
+  const auto refuses = [&](const Series& series, const std::vector<std::string>& what) {
+    const auto message = message_thrown_by<ArgumentError>(
+        [&] { write_series(parts.path(), ExistingFile::extend, 6, series); });
+    expect_parts(message, {"parts.nc", "can't be extended"});
+    for (const std::string& part : what)
+      EXPECT_NE(message.find(part), std::string::npos) << message;
+  };
+  refuses({.units = "km"}, {"'h:units = \"m\"'", "'h:units = \"km\"'"});
+  refuses({.name = "g"}, {"float h(time, lat)", "declared"});
+  refuses({.first = -2}, {"values of 'lat'"});
+  refuses({.type = NetcdfType::int32}, {"'depth:valid_min = 2 (short)'", "(int)"});
+  refuses({.extra = 2}, {"nothing in its place", "'dimension extra = 2'"});
+  MPI_Barrier(MPI_COMM_WORLD);
+  EXPECT_EQ(bytes_of_file(parts.path()), bytes_of_file(whole.path()));
+  whole.write(bytes_of_file(parts.path()).substr(0, bytes_of_file(parts.path()).size() - 20));
+  expect_parts(message_thrown_by<ArgumentError>(
+                   [&] { write_series(whole.path(), ExistingFile::extend, 6); }),
+               {"whole.nc", "cut short"});
+  whole.write("not NetCDF");
+  expect_parts(message_thrown_by<ArgumentError>(
+                   [&] { write_series(whole.path(), ExistingFile::extend, 6); }),
+               {"whole.nc", "isn't a NetCDF file in the classic format"});
+}
+
+TEST(NetcdfOutput, AFileWithoutWritesIsComplete) {
+  const ScratchFile scratch("unwritten.nc");
+  NetcdfOutput file(MPI_COMM_WORLD, scratch.path());
+  Series().declare(file);
+  file.close();
+  if (rank() != 0 || !netcdf_available()) return;
+  const NetcdfFile read(scratch.path());
+  EXPECT_EQ(read.dimensions().at(0).size, 0U);
+  EXPECT_EQ(read.read("lat"), (std::vector<double>{-1, 0, 1}));
+  EXPECT_TRUE(read.read("h").empty());
+  EXPECT_TRUE(std::isnan(read.read("depth").at(0)));  // 0, below valid_min
+}
+
 TEST(NetcdfOutput, LeavesNothingWithoutClose) {
   const ScratchFile scratch("left.nc");
   const Grid mesh(MPI_COMM_WORLD, {0, 0});

@@ -50,7 +50,8 @@ struct Intervals {
     }
   }
   /// On the first rank.
-  void write(const std::string& path, bool esmf, bool by_fraction) const {
+  void write(const std::string& path, bool esmf, bool by_fraction,
+             NetcdfType address = NetcdfType::int32) const {
     if (rank() == 0) {
       NetcdfWriter file(path);
       const std::string names[] = {esmf ? "n_s" : "num_links", esmf ? "n_b" : "dst_grid_size",
@@ -65,8 +66,8 @@ struct Intervals {
         file.add_variable(name, dimensions, type);
         file.write(name, values);
       };
-      add(esmf ? "row" : "dst_address", {names[0]}, NetcdfType::int32, row);
-      add(esmf ? "col" : "src_address", {names[0]}, NetcdfType::int32, column);
+      add(esmf ? "row" : "dst_address", {names[0]}, address, row);
+      add(esmf ? "col" : "src_address", {names[0]}, address, column);
       if (esmf)
         add("S", {names[0]}, NetcdfType::float64, weight);
       else
@@ -135,7 +136,14 @@ TEST(Remap, WrongFilesAreErrors) {
   on.row[on.row.size() - 1] = 15;
   on.write(file.path(), true, false);
   expect_parts(message_thrown_by<ArgumentError>(read), {"'row'", "address 15", "1 to 14"});
+  on.row[on.row.size() - 1] = 13.5;
+  on.write(file.path(), true, false, NetcdfType::float64);
+  expect_parts(message_thrown_by<ArgumentError>(read), {"'row'", "address 13.5", "integers"});
   on.row[on.row.size() - 1] = 14;
+  Intervals none            = on;
+  none.row.clear(), none.column.clear(), none.weight.clear();
+  none.write(file.path(), true, false);
+  expect_parts(message_thrown_by<ArgumentError>(read), {"'S' has no links", "unlimited"});
   on.write(file.path(), true, false);
   expect_parts(message_thrown_by<ArgumentError>([&] {
                  (void)read_remap<double, Ranks, Node, Cell>(mesh, file.path(), {14 + rank()},

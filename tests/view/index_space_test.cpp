@@ -521,6 +521,56 @@ TEST(IndexSpace, FloodedLayersAreDistances) {
                {"needs the id 1000"});
 }
 
+// Edge 2 c is east of cell c of a torus, edge 2 c + 1 south of it. Edges have other owners than
+// their cells, at random.
+TEST(IndexSpace, FloodedEdgesAreThoseOfTheCells) {
+  const Mesh<Ranks> mesh(MPI_COMM_WORLD, {0});
+  constexpr Id side   = 10;
+  const auto edges_of = [](const std::vector<Id>& cells) {
+    Neighbours edges;
+    for (const Id c : cells) {
+      const Id i = c / side, j = c % side;
+      edges.add({2 * c, 2 * c + 1, 2 * (i * side + (j + side - 1) % side),
+                 2 * ((i + side - 1) % side * side + j) + 1});
+    }
+    return edges;
+  };
+  std::mt19937_64 random(shard::testing::seed() + 9);
+  const auto own_of = [&](Id n, Id block) {
+    std::vector<Id> own;
+    for (Id id = 0; id < n; id += block) {
+      const bool mine = static_cast<int>(random() % static_cast<std::uint64_t>(ranks())) == rank();
+      for (Id k = id; mine && k < id + block; ++k) own.push_back(k);
+    }
+    return own;
+  };
+  const auto own_cells = own_of(side * side, 5), own_edges = own_of(2 * side * side, 20);
+  const FloodedIds cells = flood<Ranks>(mesh, own_cells, on_torus(own_cells, side), 2);
+  const FloodedIds edges = flood<Ranks>(mesh, own_edges, cells, edges_of(own_cells));
+  EXPECT_EQ(edges.owned, static_cast<index_t>(own_edges.size()));
+  std::map<Id, int> layer;  // of each edge that this rank needs
+  for (std::size_t c = 0; c < cells.ids.size(); ++c) {
+    const int of_cell = c < own_cells.size() ? 0 : cells.layers[c - own_cells.size()];
+    for (const Id e : edges_of({cells.ids[c]}).id)
+      if (std::find(own_edges.begin(), own_edges.end(), e) == own_edges.end())
+        layer.emplace(e, of_cell + 1);  // cells are in the order of layers
+  }
+  EXPECT_EQ(edges.ids.size(), own_edges.size() + layer.size());
+  for (std::size_t h = 0; h < edges.layers.size(); ++h)
+    EXPECT_EQ(layer[edges.ids[h + own_edges.size()]], edges.layers[h]);
+  const IndexSpace<Cell, Ranks> space(mesh, edges.description());
+  const Field<double*, Kokkos::LayoutRight, Cells> u("u", mesh, {space});
+  for (index_t i = 0; i < space.owned(); ++i)
+    u(i) = static_cast<double>(own_edges[static_cast<std::size_t>(i)]);
+  exchange(Space(), u);
+  for (std::size_t i = 0; i < edges.ids.size(); ++i)
+    EXPECT_EQ(u(i), static_cast<double>(edges.ids[i]));
+  expect_parts(message_thrown_by<ArgumentError>([&] {
+                 flood<Ranks>(mesh, own_edges, cells, edges_of({0, 0, 0, 0, 0, 0, 0}));
+               }),
+               {"flood", "neighbours of 7 elements"});
+}
+
 TEST(IndexSpace, PartitionsAreBalancedAndNear) {
   std::vector<MeshPoint> points;
   std::vector<double> weights;

@@ -122,6 +122,9 @@ class OperationGraph {
 /// The graph of f for inputs like x, on `Space`. Collective if the `output` of an operation is.
 template <class Space = Kokkos::DefaultExecutionSpace, class X, class F>
 auto operation_graph(const X& x, const F& f) {
+  static_assert(impl::is_traced_v<F, Space, X>,
+                "the function of operation_graph takes the graph as auto& and each part of the "
+                "input as const auto&: it is called with marks in the place of fields");
   using Y = decltype(impl::traced(f, std::declval<impl::GraphRecorder<Space>&>(), x));
   return OperationGraph<Space, X, Y>(x, f);
 }

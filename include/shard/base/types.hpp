@@ -23,8 +23,11 @@ struct Extents {
 
   /// One integer of any type for each dimension.
   template <std::integral... I>
-  requires(sizeof...(I) == static_cast<std::size_t>(Rank)) constexpr Extents(I... i)
-      : n{static_cast<index_t>(i)...} {}
+  requires(sizeof...(I) > 0) constexpr Extents(I... i) {
+    static_assert(sizeof...(I) == static_cast<std::size_t>(Rank),
+                  "give one extent for each dimension of the field, or each axis of the mesh");
+    n = {static_cast<index_t>(i)...};
+  }
 
   /// From an array.
   constexpr Extents(const std::array<index_t, static_cast<std::size_t>(Rank)>& extents)

@@ -113,6 +113,12 @@ class NetcdfFile {
   std::unique_ptr<State> state_;
 };
 
+/// What a writer does if there is a file of that name.
+enum class ExistingFile {
+  replace,  ///< writes a new one in its place
+  extend    ///< writes more into it
+};
+
 /// Types a variable can be written as.
 enum class NetcdfType { int8, int16, int32, float32, float64 };
 
@@ -131,8 +137,9 @@ class NetcdfWriter {
   /// Begins the file, which close() puts in place of one that is there. The format is 64-bit
   /// offset, which every NetCDF library reads; \p large makes it CDF-5, for variables of more than
   /// 4 GiB. Throws NetcdfError if it can't be made or `path` is something else than a file (a fifo,
-  /// a device, a directory).
-  explicit NetcdfWriter(const std::string& path, bool large = false);
+  /// a device, a directory). \p existing `extend` begins with a copy of the file that is there.
+  explicit NetcdfWriter(const std::string& path, bool large = false,
+                        ExistingFile existing = ExistingFile::replace);
   /// Takes the file over.
   NetcdfWriter(NetcdfWriter&&) noexcept;
   /// Gives this one up, then takes the other file over.

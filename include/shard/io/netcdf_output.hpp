@@ -40,9 +40,14 @@ namespace shard {
 ///   file.close();
 class NetcdfOutput {
  public:
-  /// For the ranks of `comm`, those of the fields. Throws NetcdfError in a build with neither
-  /// PnetCDF nor NetCDF.
-  NetcdfOutput(MPI_Comm comm, const std::string& path);
+  /// For the ranks of `comm`, those of the fields. With ExistingFile::extend it writes into a copy
+  /// of the file that is there, if there is one: records of a later part of a run, say. The same is
+  /// declared as for a new file. The first write compares it with the file: other dimensions,
+  /// variables, attributes of variables or values of coordinates are an ArgumentError on every
+  /// rank. The attributes of the file as a whole stay as they are. Throws NetcdfError in a build
+  /// with neither PnetCDF nor NetCDF.
+  NetcdfOutput(MPI_Comm comm, const std::string& path,
+               ExistingFile existing = ExistingFile::replace);
   /// Without close() the new file is removed. Collective, but not while an exception is thrown.
   ~NetcdfOutput();
   NetcdfOutput(const NetcdfOutput&)            = delete;
@@ -68,7 +73,8 @@ class NetcdfOutput {
   /// Declares the coordinate "lon" in degrees east, with the attributes of CF.
   void add_longitude(std::span<const double> degrees, std::span<const double> edges = {});
   /// Declares a variable over dimensions that were declared, slowest first. It isn't packed. A
-  /// variable of float32 or float64 without a _FillValue gets NetCDF's.
+  /// variable of float32 or float64 without a _FillValue gets NetCDF's, unless it is what another
+  /// one names as its bounds.
   void add_variable(const std::string& name, const std::vector<std::string>& dimensions,
                     NetcdfType type, const std::vector<NetcdfAttribute>& attributes = {});
   /// Adds an attribute to the file as a whole.
@@ -91,7 +97,12 @@ class NetcdfOutput {
   /// rank's value counts.
   void write(const std::string& variable, std::size_t index, double value);
 
-  /// Completes the file and moves it to `path`. Nothing may be written afterwards. Throws IoError
+  /// The number of entries of the record dimension: those of a file that is extended, and those
+  /// written. Collective; nothing can be declared afterwards.
+  std::size_t records();
+
+  /// Completes the file and moves it to `path`. Nothing may be written afterwards. Variables that
+  /// nobody wrote are in it: with no entries, or zeros. Throws IoError
   /// if another program has put a file there meanwhile.
   void close();
 

@@ -42,6 +42,15 @@ inline constexpr bool has_buffers_v = requires(const Layer& l) {
   l.buffer_shapes();
 };
 
+/// The number of a layer's inputs.
+template <class Layer>
+constexpr int inputs_of() {
+  if constexpr (requires { Layer::inputs; })
+    return Layer::inputs;
+  else
+    return 1;
+}
+
 /// Makes modules of layers, with parameters from the arenas.
 template <class T, class Memory>
 struct ModuleBuilder {
@@ -89,6 +98,10 @@ struct ModuleBuilder {
 
   template <class Layer>
   auto make(const std::string& name, const Layer& layer) {
+    static_assert(inputs_of<Layer>() == 1,
+                  "a layer of a model has one input, and attention has three (queries, keys, "
+                  "values): make a model of what is before it and one of what is behind, and run "
+                  "all on a Tape or in an operation_graph");
     using M = Module<T, Memory, Layer>;
     typename M::Buffers own;
     if constexpr (has_buffers_v<Layer>) own = buffers.take_arrays(name, layer.buffer_shapes());

@@ -94,6 +94,24 @@ class CoupledFields {
   }
 
   bool is_in() const { return is_in_; }
+  /// Throws ArgumentError unless these fields can be in the place of the present ones.
+  template <class Fields>
+  void require_in_place(const Fields& fields, bool is_under_way) const {
+    require_count("Coupling", fields_.size(), field_count(fields));
+    std::size_t f = 0;
+    each_field(
+        [&](const Field& field) {
+          const Field& now = fields_[f++];
+          impl::require_in_place(ArgsOf()(now), ArgsOf()(field),
+                                 is_under_way && field.origin() != now.origin());
+        },
+        fields);
+  }
+  template <class Fields>
+  void set(const Fields& fields) {
+    std::size_t f = 0;
+    each_field([&](const Field& field) { fields_[f++] = field; }, fields);
+  }
   const std::vector<Field>& fields() const { return fields_; }
   const std::vector<Sent>& sent() const {
     if constexpr (converts)
@@ -195,6 +213,29 @@ class Coupling {
     plan_                 = impl::CouplingPlan<Memory>::make(comm, request);
   }
 
+  /// An error that says what is expected.
+  template <class A, class B>
+  requires(!std::is_convertible_v<const A&, const To*> ||
+           !std::is_convertible_v<const B&, const From*>)
+      Coupling(MPI_Comm, const A&, const B&, const CouplingOptions& = {}) {
+    static_assert(!std::is_same_v<A, A>,
+                  "Coupling<To, From>(comm, to, from) takes pointers: first to the `To` fields, "
+                  "which it writes, then to the `From` fields; nullptr on a rank that isn't on "
+                  "that side");
+  }
+
+  /// Puts other fields of the same mesh, partitions and strides, such as swapped time levels, in
+  /// the place of a side's fields; nullptr leaves them. Local. Throws ArgumentError on this rank,
+  /// and changes nothing, for fields that differ in these, a side that the rank isn't on, and while
+  /// a message is under way.
+  void set_fields(const To* to, const From* from) {
+    const bool is_under_way = plan().is_under_way();
+    if (to != nullptr) to_.require_in_place(*to, is_under_way);
+    if (from != nullptr) from_.require_in_place(*from, is_under_way);
+    if (to != nullptr) to_.set(*to);
+    if (from != nullptr) from_.set(*from);
+  }
+
   /// Moves the fields: `send`, `receive` and `finish` on every rank. Waits for the ranks that it
   /// shares points with.
   template <class Space>
@@ -213,6 +254,12 @@ class Coupling {
   void send(const Space& space) {
     prepare(space);
     plan().send(space, to_.addresses().data(), from_.addresses().data());
+  }
+  /// set_fields of the `From` fields, then send.
+  template <class Space>
+  void send(const Space& space, const From& from) {
+    set_fields(nullptr, &from);
+    send(space);
   }
   /// Waits until the last message that was sent has left this rank. Does nothing if none is under
   /// way.
@@ -236,6 +283,13 @@ class Coupling {
     plan().receive(space, to_.addresses().data(), from_.addresses().data());
     to_.template take<false>(space);
     for (const ToField& field : to_.fields()) impl::mark_moved(space, field);
+  }
+  /// set_fields of the `To` fields, then receive. Not after start_receive, nor on a rank on both
+  /// sides: there call set_fields before the message is started.
+  template <class Space>
+  void receive(const Space& space, const To& to) {
+    set_fields(&to, nullptr);
+    receive(space);
   }
   /// The transpose of a coupling of cotangents: adds what each point of the `To` fields holds to
   /// the point of the `From` fields that it is a copy of. Where `From` is replicated, the

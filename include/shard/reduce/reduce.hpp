@@ -76,10 +76,13 @@ auto start_reduction(const Space& space, const Field& field, const Functor& func
 ///   };
 ///   auto [mass, energy] = shard::reduce(space, h, Budget{h, u});
 ///
-/// The order of additions is that of `sum`: runs of 256 points, then runs, then ranks. Without
-/// points a sum is 0, a Max -infinity, a Min +infinity. Collective over the mesh; fences `space`
-/// once. The functor has no effects: it may run twice at a point. Throws ArgumentError on every
-/// rank if some rank owns 2^31 points or more along a dimension.
+/// Sums are added in double in an order that the plan fixes: on each rank in lanes and runs, whose
+/// number depends on the number of values and, on a device, on the number of threads; then the
+/// ranks' sums in rank order. So the result is bitwise the same from run to run, but `sum` of the
+/// same values may differ in the last bits; for equal bits on any number of ranks see below.
+/// Without points a sum is 0, a Max -infinity, a Min +infinity. Collective over the mesh; fences
+/// `space` once. The functor has no effects: it may run twice at a point. Throws ArgumentError on
+/// every rank if some rank owns 2^31 points or more along a dimension.
 template <class... Ops, class Space, AnyShardedView Field, class Functor>
 auto reduce(const Space& space, const Field& field, const Functor& functor) {
   return impl::start_reduction<Determinism::on_one_mesh, Ops...>(space, field, functor, true)
@@ -107,7 +110,10 @@ struct OfField {
 
 template <Determinism Order, class... Ops, class Space, class Set, class Functor>
 auto reduce_set(const Space& space, const Set& fields, const Functor& functor) {
-  using Field         = FieldOf<Set>;
+  using Field = FieldOf<Set>;
+  static_assert(takes_indices_v<Field::rank, Functor, const Field&>,
+                "the functor of reduce of a set needs operator()(field, int i, int j, ...) const "
+                "with one index for each dimension of the fields, and returns its value");
   using Terms         = FieldTerms<Field, OfField<Field, Functor>>;
   using Result        = ReducedOf<Terms>;
   constexpr int count = Terms::count;

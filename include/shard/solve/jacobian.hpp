@@ -37,6 +37,12 @@ class Jacobian {
         applied_(std::make_shared<impl::Applied<Op>>(op)) {
     linearise(space);
   }
+  /// An error that says what is missing.
+  Jacobian(const Op&, const X&) {
+    static_assert(!std::is_same_v<Op, Op>,
+                  "Jacobian applies the operation, so it needs an execution-space instance first: "
+                  "Jacobian(space, op, x)");
+  }
   /// Applies the operation to x anew, when x has changed. Collective as the operation.
   template <class Space>
   void linearise(const Space& space) const {

@@ -39,6 +39,12 @@ struct Identity {
 
 namespace impl {
 
+/// Whether A has apply(space, y, x) for vectors of this type.
+template <class A, class Space, class V>
+inline constexpr bool applies_to_v = requires(const A& a, const Space& space, const V& v) {
+  a.apply(space, v, v);
+};
+
 template <class A>
 constexpr bool is_symmetric() {
   if constexpr (requires { A::is_symmetric; })

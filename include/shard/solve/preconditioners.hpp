@@ -100,6 +100,13 @@ class Jacobi {
   template <class Space, class A>
   Jacobi(const Space& space, const V& like, const A& a)
       : diagonal_(impl::divisor_of("Jacobi", space, like, a)) {}
+  /// An error that says what is missing.
+  template <class A>
+  Jacobi(const V&, const A&) {
+    static_assert(!std::is_same_v<A, A>,
+                  "Jacobi computes the diagonal, so it needs an execution-space instance first: "
+                  "Jacobi(space, like, a)");
+  }
   /// z = r / diagonal; z may be r. Throws ArgumentError on every rank for vectors of other
   /// partitions.
   template <class Space>

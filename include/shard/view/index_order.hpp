@@ -69,8 +69,9 @@ struct FloodedIds {
 };
 
 namespace impl {
-FloodedIds flood(MPI_Comm comm, const std::vector<std::int64_t>& ids, const Neighbours& neighbours,
-                 int layers);
+/// Without `cells` the elements with neighbours are those of `ids`.
+FloodedIds flood(MPI_Comm comm, const std::vector<std::int64_t>& ids, const FloodedIds* cells,
+                 const Neighbours& neighbours, int layers);
 }  // namespace impl
 
 /// Makes layers of halo: layer 1 are the neighbours of the rank's own elements, layer l + 1 those
@@ -81,7 +82,19 @@ FloodedIds flood(MPI_Comm comm, const std::vector<std::int64_t>& ids, const Neig
 template <class Axis, class... MeshAxes>
 FloodedIds flood(const Mesh<MeshAxes...>& mesh, const std::vector<std::int64_t>& ids,
                  const Neighbours& neighbours, int layers) {
-  return impl::flood(mesh.template communicator<Axis>(), ids, neighbours, layers);
+  return impl::flood(mesh.template communicator<Axis>(), ids, nullptr, neighbours, layers);
+}
+
+/// The halo of a second space along a connectivity: edges or vertices of the `cells` of the first
+/// one. `ids` are the rank's own edges, `edges` those of its own cells. Layer 1 are the edges of
+/// own cells that other ranks own, layer l + 1 those of layer l of the cells: kernels that run over
+/// the cells up to layer l read edges up to layer l + 1. Order, errors and who talks as above, and
+/// ArgumentError on every rank for a cell of the halo that nobody owns.
+template <class Axis, class... MeshAxes>
+FloodedIds flood(const Mesh<MeshAxes...>& mesh, const std::vector<std::int64_t>& ids,
+                 const FloodedIds& cells, const Neighbours& edges) {
+  const int layers = 1 + (cells.layers.empty() ? 0 : cells.layers.back());
+  return impl::flood(mesh.template communicator<Axis>(), ids, &cells, edges, layers);
 }
 
 }  // namespace shard

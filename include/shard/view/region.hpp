@@ -468,8 +468,14 @@ struct RegionCellsKernel {
 template <class Space, int Rank, int InnerDim, class Functor>
 void parallel_for(const std::string& label, const Space& space,
                   const Region<Rank, InnerDim>& region, const Functor& functor) {
+  constexpr bool fits = impl::takes_indices_v<Rank, Functor>;
+  static_assert(fits,
+                "the functor of parallel_for needs operator()(int i, int j, ...) const with one "
+                "index for each dimension of the region");
   impl::require_int_indices(label, region);
-  if constexpr (impl::is_host_space_v<Space>) {
+  if constexpr (!fits) {
+    return;  // one message is enough
+  } else if constexpr (impl::is_host_space_v<Space>) {
     if (region.cells() == 0) return;
     using Kernel = impl::RegionLinesKernel<Rank, InnerDim, Functor>;
     const Kernel kernel(region, functor, space.concurrency());

@@ -127,6 +127,12 @@ auto traced(const F& f, Recorder& recorder, const X& x) {
       std::apply([&](const auto&... value) { return f(recorder, value...); }, graph_values(x)));
 }
 
+/// Whether f can be called so. A function with the fields' types in place of `auto` can't.
+template <class F, class Space, class X>
+inline constexpr bool is_traced_v = []<class... Value>(const std::tuple<Value...>*) {
+  return std::is_invocable_v<const F&, GraphRecorder<Space>&, const Value&...>;
+}(static_cast<decltype(graph_values(std::declval<const X&>()))*>(nullptr));
+
 }  // namespace shard::impl
 
 #endif

@@ -5,11 +5,21 @@
 #include <Kokkos_Core.hpp>
 
 #include <cstddef>
+#include <type_traits>
+#include <utility>
 
 #include "shard/base/impl/host_space.hpp"
 #include "shard/base/types.hpp"
 
 namespace shard::impl {
+
+/// Whether `const Functor` can be called with `Arguments...` and one int for each of `Rank`
+/// dimensions.
+template <int Rank, class Functor, class... Arguments>
+inline constexpr bool takes_indices_v = []<int... D>(std::integer_sequence<int, D...>) {
+  return std::is_invocable_v<const Functor&, Arguments..., decltype(D)...>;
+}
+(std::make_integer_sequence<int, Rank>{});
 
 /// Limit of a functor's size in bytes: CUDA has 4 KiB of kernel arguments, and Kokkos adds its
 /// policy to the functor.

@@ -65,6 +65,7 @@ void require_attention(const char* function, index_t heads, const Q& q, const Ot
 /// Attention within groups of points of a field's spatial dimensions. `Layer` defines the groups.
 template <class Layer, int Dims>
 struct GroupedAttention {
+  static constexpr int inputs             = 3;     ///< queries, keys and values
   static constexpr int dims               = Dims;  ///< spatial dimensions
   static constexpr LayerSharding sharding = LayerSharding::moving;
 

@@ -22,6 +22,10 @@ namespace shard::impl {
 /// redistributed first.
 template <class Memory>
 class WeightedSums {
+  static_assert(Kokkos::is_memory_space_v<Memory>,
+                "the argument of MeanSquare, MeanAbsolute and Huber is a memory space: name the "
+                "type MeanSquare<typename Field::memory_space>");
+
  protected:
   /// Collective over the mesh of `like`; computes `kinds` sums at a time.
   template <class Field>

@@ -17,6 +17,10 @@ namespace shard::impl {
 /// Throws ArgumentError: a default-constructed Coupling was used.
 [[noreturn]] void throw_no_coupling();
 
+/// Throws ArgumentError unless a field can be in the place of another one of a coupling: the same
+/// mesh, partitions and strides, and no message of the other one under way (`is_in_use`).
+void require_in_place(const FieldArgs& other, const FieldArgs& field, bool is_in_use);
+
 /// What a coupling is made of: this rank's fields of each side, if it is on it.
 struct CouplingRequest {
   const char* function = "Coupling";

@@ -47,7 +47,12 @@ struct NoCopies {};
 /// elements are left out.
 template <class Field, class Functor>
 struct FieldTerms {
-  static constexpr int rank        = Field::rank;
+  static constexpr int rank = Field::rank;
+  static_assert(
+      takes_indices_v<rank, Functor>,
+      "the functor of reduce needs operator()(int i, int j, ...) const with one index for "
+      "each dimension of the field; it returns its value and has no reference argument, "
+      "unlike that of Kokkos::parallel_reduce");
   static constexpr bool has_copies = may_have_copies_v<Field>;
   static constexpr int inner =
       std::is_same_v<typename Field::layout, Kokkos::LayoutLeft> ? 0 : rank - 1;

@@ -156,13 +156,20 @@ class KrylovSolver {
   /// AgreementError on every rank if the ranks' options differ.
   template <class Space>
   SolveResult operator()(const Space& space, const V& x, const V& b) {
-    impl::require_alike(Method::name, work_[0], x, b);
-    impl::require_apart(Method::name, x, b);
-    agree();
-    return impl::solve_by_cycles(
-        progress_, nullspace_, product(), space, a_, x, b, work_[0],
-        KeepsBest ? &work_[Vectors - 1] : nullptr, Retries,
-        [&](double norm) { static_cast<Method&>(*this).cycle(space, x, b, norm); });
+    constexpr bool fits = impl::applies_to_v<A, Space, V> && impl::applies_to_v<M, Space, V>;
+    static_assert(fits,
+                  "apply of the operator or of the preconditioner doesn't take the solver's "
+                  "vectors: make the solver, x and b of the field type that they were made for");
+    if constexpr (fits) {  // otherwise one message is enough
+      impl::require_alike(Method::name, work_[0], x, b);
+      impl::require_apart(Method::name, x, b);
+      agree();
+      return impl::solve_by_cycles(
+          progress_, nullspace_, product(), space, a_, x, b, work_[0],
+          KeepsBest ? &work_[Vectors - 1] : nullptr, Retries,
+          [&](double norm) { static_cast<Method&>(*this).cycle(space, x, b, norm); });
+    }
+    return {};
   }
   /// The null space of A and A', spanned by `vectors`, in the place of SolveOptions::nullspace: the
   /// rigid motions of an elastic body, say. Copies them. Collective; fences `space`. Throws

@@ -51,8 +51,8 @@ struct IndexInput {
   std::vector<index_t> place;     ///< and its place there
   index_t owned    = 0;
   index_t interior = 0;
-  std::vector<int> layers;       ///< of each place of the halo; empty: all 1
-  bool unowned_allowed = false;  ///< ids that no rank owns, and the owner -1
+  std::vector<int> layers;              ///< of each place of the halo; empty: all 1
+  bool unowned_allowed = false;         ///< ids that no rank owns, and the owner -1
   const char* function = "IndexSpace";  ///< in messages
 };
 
@@ -63,7 +63,8 @@ const IndexHalo& made_halo(const Partition& partition);
 /// The first place of each id, -1 for those that aren't on this rank.
 std::vector<index_t> places_of(const IndexHalo& halo, const std::vector<std::int64_t>& ids);
 
-/// Collective over `comm`, the ranks along the axis in order. Throws ArgumentError on every rank.
+/// Collective over `comm`, the ranks along the axis in order. Throws ArgumentError on every rank,
+/// in the name of `input.function`.
 std::shared_ptr<const IndexHalo> make_index_halo(MPI_Comm comm, AxisId space,
                                                  const IndexInput& input);
 
