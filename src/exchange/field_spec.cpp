@@ -84,13 +84,9 @@ FieldSpec move_spec(FieldSpec to, const Geometry& from, const index_t* from_stri
   for (int d = 0; d < to.rank; ++d) {
     const auto i = Geometry::at(d);
     if (from.global(d) != to.dims[i].to.size())
-      throw_argument(
-          "redistribute",
-          {"dimension ", text(d), " has ", text(from.global(d)), " elements in \"", from.label,
-           "\" and ", text(to.dims[i].to.size()), " in the field it is moved to",
-           from.dims[i].partition.block_space() != nullptr
-               ? "; between grids of other blocks a shard::Coupling moves fields"
-               : ""});
+      throw_argument("redistribute", {"dimension ", text(d), " has ", text(from.global(d)),
+                                      " elements in \"", from.label, "\" and ",
+                                      text(to.dims[i].to.size()), " in the field it is moved to"});
     to.dims[i].from   = from.dims[i].partition;
     to.dims[i].lo     = 0;
     to.dims[i].hi     = 0;

@@ -387,7 +387,10 @@ void require_same_cells(const char* function, const Geometry& to, const Geometry
     if (to.global(d) != from.global(d))
       throw_argument(function,
                      {"dimension ", text(d), " has ", text(from.global(d)), " elements in \"",
-                      from.label, "\" and ", text(to.global(d)), " in \"", to.label, "\""});
+                      from.label, "\" and ", text(to.global(d)), " in \"", to.label, "\"",
+                      from.dims[Geometry::at(d)].partition.block_space() != nullptr
+                          ? "; a shard::Coupling moves fields between grids of other blocks"
+                          : ""});
 }
 
 bool is_between_index_spaces(const Geometry& to, const Geometry& from) {

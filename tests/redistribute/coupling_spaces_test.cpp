@@ -152,7 +152,7 @@ TEST(Coupling, IndexSpacesByTheirIds) {
   const ToPoints y("y", there, {others, Partition::whole(2)});
   expect_parts(message_thrown_by<ArgumentError>(
                    [&] { const Coupling<ToPoints, Points> c(MPI_COMM_WORLD, &y, &x); }),
-               {"needs the id ", "no rank owns it"});
+               {"shard::Coupling: ", "needs the id ", "no rank owns it"});
   const ToParts plain("plain", there, {ranks(), 2});
   expect_parts(message_thrown_by<ArgumentError>(
                    [&] { const Coupling<ToParts, Points> c(MPI_COMM_WORLD, &plain, &x); }),
@@ -178,6 +178,19 @@ void each_cell(const F& f, const Grid& grid, const Use& use) {
               static_cast<double>(((f.to_global(1, k) * 6 + at.tile) * 12 + at.y + j) * 12 + at.x +
                                   i));
         }
+}
+
+TEST(Coupling, RedistributeBetweenOtherBlocksSaysSo) {
+  const Mesh<A, B> mesh(MPI_COMM_WORLD, {0, 1});
+  const auto field = [&](const BlockGrid<Tag, A>& grid) {
+    return Tiled("blocks", mesh,
+                 std::array<Partition, 4>{grid, Partition::whole(2), grid.y(), grid.x()});
+  };
+  const BlockGrid<Tag, A> tiles(mesh, cubed_sphere(12)),
+      halves(mesh, cubed_sphere(12), BlockOptions{{6, 12}, {}, {}});
+  expect_parts(
+      message_thrown_by<ArgumentError>([&] { redistribute(Space(), field(halves), field(tiles)); }),
+      {"dimension 0 has 6 elements", "and 12", "a shard::Coupling moves fields between grids"});
 }
 
 TEST(Coupling, TilesInOtherBlocks) {

@@ -441,7 +441,7 @@ TEST(IndexSpace, RedistributeMovesByIds) {
   const Field<double*, Kokkos::LayoutRight, Cells> x("x", mesh, {some}), y("y", mesh, {others}),
       z("z", mesh, {unknown});
   expect_parts(message_thrown_by<ArgumentError>([&] { redistribute(Space(), y, x); }),
-               {"needs the id", "no rank owns it"});
+               {"shard::redistribute: ", "needs the id", "no rank owns it"});
   expect_parts(message_thrown_by<ArgumentError>([&] { redistribute(Space(), z, x); }),
                {"described by owners"});
 }
