@@ -51,8 +51,8 @@ struct IndexInput {
   std::vector<index_t> place;     ///< and its place there
   index_t owned    = 0;
   index_t interior = 0;
-  std::vector<int> layers;       ///< of each place of the halo; empty: all 1
-  bool unowned_allowed = false;  ///< ids that no rank owns, and the owner -1
+  std::vector<int> layers;              ///< of each place of the halo; empty: all 1
+  bool unowned_allowed = false;         ///< ids that no rank owns, and the owner -1
   const char* function = "IndexSpace";  ///< in messages
 };
 
