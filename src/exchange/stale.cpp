@@ -219,8 +219,7 @@ void fill_around(const char* label, const Space& space, const FieldArgs& field, 
 template <class Space>
 void mark_stale(const Space& space, const FieldArgs& field, void* origin, const FlatBox& kept) {
   const std::uint64_t pattern = marked_value(field.kind, number_of(field.geometry->label));
-  if (pattern != 0)
-    fill_around("shard::mark_written", space, field, origin, kept, pattern, true);
+  if (pattern != 0) fill_around("shard::mark_written", space, field, origin, kept, pattern, true);
 }
 
 template <class Space>
