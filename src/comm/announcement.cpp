@@ -49,12 +49,16 @@ void Announcement::compare(int rank) {
     if (!(theirs_[i] == mine_)) throw_other_start(rank, mine_, peers_[i], theirs_[i]);
 }
 
-bool Announcement::is_confirmed() {
+bool Announcement::is_over() {
   int done = 0;
   check_mpi(
       MPI_Testall(static_cast<int>(requests_.size()), requests_.data(), &done, MPI_STATUSES_IGNORE),
       "MPI_Testall");
-  return done != 0 && std::all_of(theirs_.begin(), theirs_.end(),
+  return done != 0;
+}
+
+bool Announcement::is_confirmed() {
+  return is_over() && std::all_of(theirs_.begin(), theirs_.end(),
                                   [&](const Start& theirs) { return theirs == mine_; });
 }
 

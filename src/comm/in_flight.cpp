@@ -32,7 +32,7 @@ void InFlight::progress_all() {
 }
 
 void InFlight::wait_all(int count, MPI_Request* requests) {
-  Patience patience;
+  Patience patience(Patience::Look::messages);
   while (first_ != nullptr) {
     int done = 0;
     check_mpi(MPI_Testall(count, requests, &done, MPI_STATUSES_IGNORE), "MPI_Testall");

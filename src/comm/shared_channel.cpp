@@ -294,12 +294,12 @@ void SharedChannel::spin(int rank, const Done& done) {
   waiting_for_ = rank;
   // a neighbour may wait for messages that MPI progresses only inside MPI calls of this rank
   constexpr int turns_between_calls = 64;
-  Patience patience(pool_->oversubscribed());
+  Patience patience(Patience::Look::memory, pool_->oversubscribed());
   for (int turn = 1; !done(); patience.turn()) {
     if (!patience.has_spun()) continue;
     InFlight::progress_all();
     int found = 0;
-    if (turn++ % turns_between_calls == 0)
+    if (patience.has_slept() || turn++ % turns_between_calls == 0)
       check_mpi(MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm_, &found, MPI_STATUS_IGNORE),
                 "MPI_Iprobe");
   }

@@ -15,6 +15,7 @@
 #include "shard/base/impl/environment_variable.hpp"
 #include "shard/base/error.hpp"
 #include "shard/base/impl/log.hpp"
+#include "shard/base/impl/patience.hpp"
 #include "shard/base/impl/watchdog.hpp"
 
 namespace shard::impl {
@@ -161,6 +162,7 @@ std::shared_ptr<SharedPool> SharedPool::of(MeshState& mesh) {
   const NodeUse use = use_of(
       node, Kokkos::is_initialized() ? Kokkos::DefaultHostExecutionSpace().concurrency() : 1);
   const bool crowded = use.is_oversubscribed();
+  Patience::set_crowded(crowded);
 #ifdef KOKKOS_ENABLE_OPENMP
   if (use.threads > use.cores && use.threads > use.ranks && !has_wait_policy())
     log_once(mesh.comm(), impl::text(use.ranks) + " ranks have " + impl::text(use.threads) +

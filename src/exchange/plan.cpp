@@ -319,7 +319,8 @@ bool Plan<Memory>::was_received() const {
   const auto has_arrived = [](const auto& transport) { return transport->has_arrived(); };
   return messages_->may_end() &&
          std::all_of(messages_->sets.begin(), messages_->sets.end(), [&](const auto& set) {
-           return std::all_of(set->transports[0].begin(), set->transports[0].end(), has_arrived) &&
+           return set->announcement.is_over() &&
+                  std::all_of(set->transports[0].begin(), set->transports[0].end(), has_arrived) &&
                   std::all_of(set->transports[1].begin(), set->transports[1].end(), has_arrived);
          });
 }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <tuple>
 #include <utility>
 
 #include "for_each_space.hpp"
@@ -66,10 +67,10 @@ BufferSet<Memory>::BufferSet(const PlanMessages<Memory>& messages) {
 template <class Memory>
 BufferSet<Memory>::~BufferSet() {
   if (state != SetState::lost) return;
-  using Memories = std::vector<std::pair<decltype(bytes), decltype(staged)>>;
+  using Memories = std::vector<std::tuple<decltype(bytes), decltype(staged), Announcement>>;
   static Memories* const kept =
       new Memories;  // never freed: Kokkos can't free memory after its end
-  kept->emplace_back(bytes, staged);
+  kept->emplace_back(bytes, staged, std::move(announcement));
 }
 
 template <class Memory>

@@ -62,7 +62,9 @@ class HeaderReader {
   std::uint64_t offset() { return number(version_ == 1 ? 4 : 8); }
   int type() {
     const auto type = number(4);
-    return type < type_names.size() ? static_cast<int>(type) : 0;
+    if (type > 0 && type < type_names.size()) return static_cast<int>(type);
+    file_.setstate(std::ios::failbit);  // of a damaged header, whose counts mean nothing
+    return 0;
   }
   static int size_of(int type) {
     constexpr int sizes[] = {0, 1, 1, 2, 4, 4, 8, 1, 2, 4, 8, 8};

@@ -57,6 +57,10 @@ class NewFile {
     std::error_code failed;
     std::filesystem::copy_file(path_, part_, std::filesystem::copy_options::overwrite_existing,
                                failed);
+    // the copy has the old file's mode, which may forbid writing
+    if (!failed)
+      std::filesystem::permissions(part_, std::filesystem::perms::owner_write,
+                                   std::filesystem::perm_options::add, failed);
     if (failed) fail_(path_, "it can't be copied: " + failed.message());
     return true;
   }

@@ -8,9 +8,9 @@
 #include <cstdlib>
 #include <exception>
 #include <limits>
+#include <list>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "../exchange/for_each_space.hpp"
 #include "../exchange/plan.hpp"
@@ -175,6 +175,7 @@ class LastMessages {
     kept_.push_back({std::move(mesh), std::move(plan)});
   }
   void free_received() {
+    // of a list: moving entries onto others would end a mesh before its plan
     std::erase_if(kept_, [](const Kept& one) { return one.plan->was_received(); });
   }
 
@@ -189,39 +190,17 @@ class LastMessages {
       kept_.clear();
     });
   }
-  std::vector<Kept> kept_;
+  std::list<Kept> kept_;
 };
 
 }  // namespace
 
-void require_in_place(const FieldArgs& other, const FieldArgs& field, bool is_in_use) {
-  constexpr const char* function = "Coupling::set_fields";
-  const Geometry &was = *other.geometry, &is = *field.geometry;
-  const auto refuse = [&](const std::string& why) {
-    throw_argument(function, {"field \"", is.label, "\" ", why, "\"", was.label,
-                              "\", for which the coupling was made; make another Coupling"});
-  };
-  if (is_in_use)
-    throw_argument(function, {"the message of \"", was.label, "\" is under way; set \"", is.label,
-                              "\" before it is started"});
-  if (is.mesh != was.mesh) refuse("is on another mesh than ");
-  for (int d = 0; d < was.rank; ++d) {
-    const auto i = Geometry::at(d);
-    if (!(is.dims[i].partition == was.dims[i].partition))
-      refuse("has in dimension " + text(d) + " the partition " + is.dims[i].partition.describe() +
-             ", not " + was.dims[i].partition.describe() + " as ");
-    if (field.stride[i] != other.stride[i])
-      refuse("has in dimension " + text(d) + " a stride of " + text(field.stride[i]) + ", not " +
-             text(other.stride[i]) + " as ");
-  }
-}
-
 template <class Memory>
 std::unique_ptr<CouplingPlan<Memory>> CouplingPlan<Memory>::make(MPI_Comm comm,
                                                                  const CouplingRequest& request) {
-  LastMessages<Memory>::instance().free_received();
   std::unique_ptr<CouplingPlan> made(new CouplingPlan);
-  made->own_mesh_          = MeshState::make(comm, {0}, {});
+  made->own_mesh_ = MeshState::make(comm, {0}, {});
+  LastMessages<Memory>::instance().free_received();
   CouplingRequest packed   = request;
   packed.in_halves         = true;
   packed.tuning.direct_run = std::numeric_limits<std::size_t>::max();
@@ -308,9 +287,14 @@ CouplingPlan<Memory>::~CouplingPlan() {
       plan_->leave(started_);
     else if (wait_ != nullptr)
       wait_(*this);
-    if (own_mesh_ != nullptr && plan_ != nullptr && !plan_->was_received())
-      LastMessages<Memory>::instance().keep(std::move(own_mesh_), std::move(plan_));
-    LastMessages<Memory>::instance().free_received();
+    int finalized = 0;
+    MPI_Finalized(&finalized);
+    if (own_mesh_ == nullptr || finalized != 0) return;
+    transpose_.reset();
+    auto& last = LastMessages<Memory>::instance();
+    if (plan_ != nullptr && !plan_->was_received())
+      last.keep(std::move(own_mesh_), std::move(plan_));
+    last.free_received();
   } catch (const std::exception& error) {
     std::fprintf(stderr, "shard: a coupling could not be finished: %s\n", error.what());
     std::abort();

@@ -216,4 +216,26 @@ std::vector<Matching> matchings_of(MPI_Comm comm, const CoupledSide& to_side,
   return matchings;
 }
 
+void require_in_place(const FieldArgs& other, const FieldArgs& field, bool is_in_use) {
+  constexpr const char* function = "Coupling::set_fields";
+  const Geometry &was = *other.geometry, &is = *field.geometry;
+  const auto refuse = [&](const std::string& why) {
+    throw_argument(function, {"field \"", is.label, "\" ", why, "\"", was.label,
+                              "\", for which the coupling was made; make another Coupling"});
+  };
+  if (is_in_use)
+    throw_argument(function, {"the message of \"", was.label, "\" is under way; set \"", is.label,
+                              "\" before it is started"});
+  if (is.mesh != was.mesh) refuse("is on another mesh than ");
+  for (int d = 0; d < was.rank; ++d) {
+    const auto i = Geometry::at(d);
+    if (!(is.dims[i].partition == was.dims[i].partition))
+      refuse("has in dimension " + text(d) + " the partition " + is.dims[i].partition.describe() +
+             ", not " + was.dims[i].partition.describe() + " as ");
+    if (field.stride[i] != other.stride[i])
+      refuse("has in dimension " + text(d) + " a stride of " + text(field.stride[i]) + ", not " +
+             text(other.stride[i]) + " as ");
+  }
+}
+
 }  // namespace shard::impl

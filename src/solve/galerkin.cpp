@@ -30,12 +30,12 @@ std::vector<V> gathered(MPI_Comm comm, const std::vector<V>& mine) {
 
 }  // namespace
 
-InverseRows gathered_inverse(MPI_Comm comm, const std::vector<std::int64_t>& rows,
+InverseRows gathered_inverse(MPI_Comm comm, MPI_Comm all, const std::vector<std::int64_t>& rows,
                              const std::vector<MatrixEntry<double>>& entries, double epsilon) {
   constexpr std::int64_t most = 1024;
   auto count                  = static_cast<std::int64_t>(rows.size());
   await_mpi("MPI_Allreduce", MPI_Allreduce, MPI_IN_PLACE, &count, 1, MPI_INT64_T, MPI_SUM, comm);
-  require_no_error(comm, "GalerkinMultigrid",
+  require_no_error(all, "GalerkinMultigrid",
                    count > most ? "the last level has " + text(count) + " unknowns, at most " +
                                       text(most) + " are allowed; give a coarser level"
                                 : std::string());
@@ -52,7 +52,7 @@ InverseRows gathered_inverse(MPI_Comm comm, const std::vector<std::int64_t>& row
   // sums of products from all finer levels have more rounding than the operator's rows
   const double zero     = std::max(1e-12, 64 * epsilon) * static_cast<double>(n),
                rounding = epsilon * static_cast<double>(n);
-  require_no_error(comm, "GalerkinMultigrid",
+  require_no_error(all, "GalerkinMultigrid",
                    invert_symmetric(dense.data(), static_cast<int>(n), zero, rounding)
                        ? std::string()
                        : "the last level's matrix isn't positive definite");

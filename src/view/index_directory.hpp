@@ -55,7 +55,8 @@ class SparseExchange {
       }
     std::map<int, std::vector<T>> received;
     MPI_Request barrier = MPI_REQUEST_NULL;
-    Patience patience;
+    constexpr auto look = Patience::Look::messages;
+    Patience patience(look);
     for (bool at_barrier = false;; patience.turn()) {
       int found = 0;
       MPI_Status status;
@@ -68,6 +69,7 @@ class SparseExchange {
         values.resize(before + static_cast<std::size_t>(size) / sizeof(T));
         await_mpi("MPI_Recv", MPI_Recv, static_cast<void*>(values.data() + before), size, MPI_BYTE,
                   status.MPI_SOURCE, tag, comm_, MPI_STATUS_IGNORE);
+        patience = Patience(look);
       }
       int done = 0;
       if (at_barrier) {

@@ -124,7 +124,6 @@ TEST(TridiagonalLines, SolutionsWithTheBitsOfOneRank) {
   }
 }
 
-// Coupling 100 times stronger along the second dimension: its lines are a preconditioner.
 // A kernel on any instance may be writing the coefficients.
 TEST(TridiagonalLines, ConstructorsWaitForCoefficients) {
   using F = Plane<Symmetric>;
@@ -141,6 +140,7 @@ TEST(TridiagonalLines, ConstructorsWaitForCoefficients) {
         << name;
 }
 
+// Coupling 100 times stronger along the second dimension: its lines are a preconditioner.
 TEST(TridiagonalLines, PreconditionStrongCoupling) {
   using F = Plane<Zero>;
   const Space space;

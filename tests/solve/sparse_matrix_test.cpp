@@ -19,6 +19,7 @@
 #include "shard/shard.hpp"
 #include "shard/solve/bicgstab.hpp"
 #include "shard/solve/block_ilu.hpp"
+#include "shard/solve/block_jacobi.hpp"
 #include "shard/solve/cg.hpp"
 #include "shard/solve/csr_view.hpp"
 #include "shard/solve/gmres.hpp"
@@ -469,6 +470,23 @@ TEST(SparseMatrix, CommunicatorIsTheAxis) {
     EXPECT_EQ(size, mesh.template size<Ranks>());
     EXPECT_EQ(place, row);
   });
+}
+
+// Replicas of a matrix over another axis agree on options and errors: all ranks go on or none does.
+TEST(SparseMatrix, ReplicasAgree) {
+  if (ranks() % 2 != 0) return;
+  const Mesh<Member, Ranks> mesh(MPI_COMM_WORLD, {2, ranks() / 2});
+  const Id row     = mesh.coordinate<Ranks>();
+  const int member = mesh.coordinate<Member>();
+  const Square a(mesh, {row}, {{row, row, 2.0}});
+  expect_parts(message_thrown_by<AgreementError>([&] { const BlockILU ilu(a, member); }),
+               {"BlockILU", "level of fill 0", "level of fill 1"});
+  expect_parts(message_thrown_by<AgreementError>([&] { const BlockJacobi jacobi(a, 1 + member); }),
+               {"BlockJacobi", "blocks of 1 rows", "blocks of 2 rows"});
+  // singular for one member alone
+  const Square b(mesh, {row}, {{row, row, 2.0 * member}});
+  message_thrown_by<ArgumentError>([&] { const BlockILU ilu(b); });
+  message_thrown_by<ArgumentError>([&] { const BlockJacobi jacobi(b, 1); });
 }
 
 TEST(SparseMatrix, ErrorsOfItsSpacesAreItsOwn) {

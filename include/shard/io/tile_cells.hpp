@@ -76,9 +76,9 @@ struct DataOfRank<T, 0> {
 ///   file.write("h", 0, cells(space, h));
 template <class Tag, class Axis, class... MeshAxes>
 class TileCells {
-  template <class T, int Rank>
+  template <class T, int Rank, class Memory>
   using CellsOf = ShardedView<typename impl::DataOfRank<T, Rank>::type, Kokkos::LayoutRight,
-                              ShardDim<Rank - 1, Axis, Indices<TileCell<Tag>>>>;
+                              ShardDim<Rank - 1, Axis, Indices<TileCell<Tag>>>, Memory>;
   template <class T, int Rank>
   using HostCells = ShardedView<typename impl::DataOfRank<T, Rank>::type, Kokkos::LayoutRight,
                                 ShardDim<0, Axis, Indices<TileCell<Tag>>>, Kokkos::HostSpace>;
@@ -152,7 +152,8 @@ class TileCells {
                                : "field \"" + field.label() +
                                      "\" is over other blocks than the grid, or not at the centres "
                                      "of cells; make another TileCells, or average to the centres");
-    using Cells = CellsOf<typename Field::non_const_value_type, Field::rank - 2>;
+    using Cells = CellsOf<typename Field::non_const_value_type, Field::rank - 2,
+                          typename Field::memory_space>;
     std::array<Partition, static_cast<std::size_t>(Cells::rank)> partitions;
     for (int d = 1; d < Field::rank - 2; ++d)
       partitions[static_cast<std::size_t>(d) - 1] = field.partition(d);

@@ -42,14 +42,11 @@ inline constexpr bool has_buffers_v = requires(const Layer& l) {
   l.buffer_shapes();
 };
 
-/// The number of a layer's inputs.
+/// Whether a layer is an attention, which has three inputs.
 template <class Layer>
-constexpr int inputs_of() {
-  if constexpr (requires { Layer::inputs; })
-    return Layer::inputs;
-  else
-    return 1;
-}
+inline constexpr bool is_attention_v = requires {
+  typename Layer::takes_queries_keys_values;
+};
 
 /// Makes modules of layers, with parameters from the arenas.
 template <class T, class Memory>
@@ -98,7 +95,7 @@ struct ModuleBuilder {
 
   template <class Layer>
   auto make(const std::string& name, const Layer& layer) {
-    static_assert(inputs_of<Layer>() == 1,
+    static_assert(!is_attention_v<Layer>,
                   "a layer of a model has one input, and attention has three (queries, keys, "
                   "values): make a model of what is before it and one of what is behind, and run "
                   "all on a Tape or in an operation_graph");

@@ -52,7 +52,9 @@ struct CouplingOptions {
 /// for one message, from `send` or `start_receive` to `receive` and `finish`, take the same
 /// execution-space instance. A coupling that is destroyed while it receives finishes that, between
 /// two fences of all instances. What it sent is kept until the other side has read it, at most
-/// until Kokkos is finalized: nobody waits for a last message that nobody receives.
+/// until Kokkos is finalized: nobody waits for a last message that nobody receives. Over MPI a
+/// large one goes on in the sender's later calls of MPI, so a sender that makes none calls `finish`
+/// first.
 ///
 /// \code
 /// shard::Coupling<Surface, Surface> coupling(comm, is_ocean ? &sst_here : nullptr,
@@ -97,8 +99,9 @@ class Coupling {
 
   /// An error that says what is expected.
   template <class A, class B>
-  requires(!std::is_convertible_v<const A&, const To*> ||
-           !std::is_convertible_v<const B&, const From*>)
+  requires((!std::is_convertible_v<const A&, const To*> && !std::is_integral_v<A>) ||
+           (!std::is_convertible_v<const B&, const From*> &&
+            !std::is_integral_v<B>))  // NULL is one
       Coupling(MPI_Comm, const A&, const B&, const CouplingOptions& = {}) {
     static_assert(!std::is_same_v<A, A>,
                   "Coupling<To, From>(comm, to, from) takes pointers: first to the `To` fields, "

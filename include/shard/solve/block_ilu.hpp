@@ -33,12 +33,14 @@ struct IncompletePattern {
   std::vector<index_t> source;    ///< an entry's place in the matrix, -1 for fill
   std::vector<int> column;
 };
-/// That of a SparseMatrix' own block.
+/// That of a SparseMatrix' own block. Collective over the mesh, which agrees on the level.
 template <class Matrix>
-IncompletePattern incomplete_pattern(const Matrix& a, int level) {
+IncompletePattern agreed_pattern(const char* function, const Matrix& a, int level) {
+  require_agreement(a.mesh_communicator(), function,
+                    "the level of fill " + text(static_cast<index_t>(level)));
   if (level < 0)
-    throw_argument("BlockILU", {"the level of fill is ", text(static_cast<index_t>(level)),
-                                "; it is 0 or more"});
+    throw_argument(function, {"the level of fill is ", text(static_cast<index_t>(level)),
+                              "; it is 0 or more"});
   const Kokkos::HostSpace host;
   return {a.rows().owned(), Kokkos::create_mirror_view_and_copy(host, a.row_begin()).data(),
           Kokkos::create_mirror_view_and_copy(host, a.column()).data(), level};
@@ -83,7 +85,7 @@ class BlockILU {
   /// the ranks give different levels.
   explicit BlockILU(const Matrix& a, int level = 0)
       : state_(std::make_shared<State>(
-            State{a, impl::IncompleteLU<T>(agreed_pattern(a, level)), {}, {}})) {
+            State{a, impl::IncompleteLU<T>(impl::agreed_pattern("BlockILU", a, level)), {}, {}})) {
     factor();
   }
   /// Factors the matrix again after a change of its values. Fences Kokkos. Errors as the
@@ -92,7 +94,8 @@ class BlockILU {
     Kokkos::fence("shard::BlockILU: the values");  // whatever instance wrote them
     const auto values =
         Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), state_->a.values());
-    impl::require_no_error(state_->a.communicator(), "BlockILU", state_->lu.factor(values.data()));
+    impl::require_no_error(state_->a.mesh_communicator(), "BlockILU",
+                           state_->lu.factor(values.data()));
     state_->lu.take();
   }
   /// z = (L U)^-1 r; z may be r. Fences `space`. Local. Throws ArgumentError for vectors of other
@@ -120,11 +123,6 @@ class BlockILU {
   }
 
  private:
-  static impl::IncompletePattern agreed_pattern(const Matrix& a, int level) {
-    impl::require_agreement(a.communicator(), "BlockILU",
-                            "the level of fill " + impl::text(static_cast<index_t>(level)));
-    return impl::incomplete_pattern(a, level);
-  }
   using Host = typename std::remove_cvref_t<decltype(std::declval<V>().view())>::host_mirror_type;
   struct State {
     Matrix a;

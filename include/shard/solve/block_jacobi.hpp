@@ -56,9 +56,11 @@ class BlockJacobi {
       : size_(size), rows_(a.rows().owned()), owners_(a.rows().partition()) {
     const auto places = static_cast<std::size_t>(rows_);
     const auto width  = static_cast<std::size_t>(size < 1 ? 0 : size);
-    impl::require_no_error(
-        a.communicator(), "BlockJacobi",
-        size < 1 ? "blocks of " + impl::text(size) + " rows; give 1 or more" : std::string());
+    impl::require_agreement(a.mesh_communicator(), "BlockJacobi",
+                            "blocks of " + impl::text(size) + " rows");
+    if (size < 1)
+      impl::throw_argument("BlockJacobi",
+                           {"blocks of ", impl::text(size), " rows; give 1 or more"});
     inverse_ = Kokkos::View<T*, Memory>("shard::BlockJacobi", places * width);
     Kokkos::fence("shard::BlockJacobi: the values");  // whatever instance wrote them
     const Kokkos::HostSpace host;
@@ -82,7 +84,7 @@ class BlockJacobi {
       for (std::size_t r = 0; r < n; ++r)
         for (std::size_t c = 0; c < n; ++c) all((first + r) * width + c) = block[r * n + c];
     }
-    impl::require_no_error(a.communicator(), "BlockJacobi", wrong);
+    impl::require_no_error(a.mesh_communicator(), "BlockJacobi", wrong);
     Kokkos::deep_copy(inverse_, all);
   }
   /// z = the blocks' inverses times r; z isn't r. Local. Throws ArgumentError for vectors of other

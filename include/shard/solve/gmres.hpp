@@ -43,7 +43,8 @@ class HessenbergSystem {
 };
 
 /// The number of basis vectors: SolveOptions::restart, or SolveOptions::iterations if that is less.
-/// Throws ArgumentError if the Hessenberg matrix of that many vectors would take 8 GB.
+/// Throws ArgumentError if it is above 32767, whose Hessenberg matrix takes 8 GB, twice that of
+/// complex numbers.
 int gmres_vectors(const SolveOptions& options);
 
 }  // namespace impl

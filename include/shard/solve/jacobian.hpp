@@ -21,8 +21,9 @@ namespace shard {
 ///   shard::SolveResult result = gmres(space, dx, residual);
 ///
 /// x must not change until the next `linearise`. An operation that remembers its last apply is
-/// applied to x again if it was applied elsewhere, as on a tape. `apply_adjoint` adds to the
-/// gradients of parameters, as pullback does. Keeps x, not a copy. Copies share the linearisation.
+/// applied to x again if it was applied elsewhere, as on a tape; one without `applied()` at each
+/// call. `apply_adjoint` adds to the gradients of parameters, as pullback does. Keeps x, not a
+/// copy. Copies share the linearisation.
 template <class Op, class X>
 class Jacobian {
  public:
@@ -38,8 +39,9 @@ class Jacobian {
     linearise(space);
   }
   /// An error that says what is missing.
-  Jacobian(const Op&, const X&) {
-    static_assert(!std::is_same_v<Op, Op>,
+  template <class Other>
+  Jacobian(const Other&, const X&) {
+    static_assert(!std::is_same_v<Other, Other>,
                   "Jacobian applies the operation, so it needs an execution-space instance first: "
                   "Jacobian(space, op, x)");
   }
@@ -69,6 +71,9 @@ class Jacobian {
   output_type output_;
   std::shared_ptr<impl::Applied<Op>> applied_;
 };
+/// Of the operation's and the field's types.
+template <class Op, class X>
+Jacobian(const Op&, const X&) -> Jacobian<Op, X>;
 
 /// J' W J: the Gauss-Newton operator of a least-squares problem with weights W. Made by
 /// `gauss_newton`.

@@ -55,7 +55,7 @@ class KokkosBlockILU {
   }
   /// Factors the matrix again after a change of its values. Errors as the constructor's.
   void factor() const {
-    impl::require_no_error(state_->a.communicator(), "KokkosBlockILU", state_->factor());
+    impl::require_no_error(state_->a.mesh_communicator(), "KokkosBlockILU", state_->factor());
   }
   /// z = (L U)^-1 r. Local.
   template <class Space>
@@ -91,7 +91,8 @@ class KokkosBlockILU {
 
   struct State {
     State(const Matrix& matrix, int fill)
-        : State(matrix, fill, checked(matrix, impl::incomplete_pattern(matrix, fill))) {}
+        : State(matrix, fill,
+                checked(matrix, impl::agreed_pattern("KokkosBlockILU", matrix, fill))) {}
     State(const Matrix& matrix, int fill, const impl::IncompletePattern& pattern)
         : a(matrix),
           level(fill),
@@ -116,7 +117,7 @@ class KokkosBlockILU {
     }
 
     static impl::IncompletePattern checked(const Matrix& matrix, impl::IncompletePattern pattern) {
-      impl::require_no_error(matrix.communicator(), "KokkosBlockILU", pattern.missing());
+      impl::require_no_error(matrix.mesh_communicator(), "KokkosBlockILU", pattern.missing());
       return pattern;
     }
     static std::size_t count(index_t n) { return static_cast<std::size_t>(n); }

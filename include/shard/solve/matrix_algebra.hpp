@@ -115,7 +115,7 @@ class MatrixProduct {
     Kokkos::deep_copy(space, b_values_.owned(), b_.values());
     exchange(space, b_values_);
     impl::launch(
-        "shard::sparse_gather", space, static_cast<index_t>(c_.values().extent(0)),
+        "shard::matrix_product", space, static_cast<index_t>(c_.values().extent(0)),
         impl::SumTermsKernel<T>{begin_.data(), a_entry_.data(), b_entry_.data(), a_.values().data(),
                                 b_values_.origin(), c_.values().data()});
   }

@@ -39,9 +39,10 @@ struct Identity {
 
 namespace impl {
 
-/// Whether A has apply(space, y, x) for vectors of this type.
+/// Whether A has apply(space, y, x) for vectors of this type. A preconditioner's needn't be const:
+/// an inner solver's isn't.
 template <class A, class Space, class V>
-inline constexpr bool applies_to_v = requires(const A& a, const Space& space, const V& v) {
+inline constexpr bool applies_to_v = requires(A& a, const Space& space, const V& v) {
   a.apply(space, v, v);
 };
 

@@ -136,6 +136,8 @@ class SparseMatrix {
   /// The ranks that share the rows, in the order of the mesh axis; not its replicas along other
   /// axes. What is collective of a matrix alone is so over these.
   MPI_Comm communicator() const { return impl::owners_of("SparseMatrix", rows_geometry_, 0); }
+  /// All ranks of the mesh, replicas too: those that agree on errors and options.
+  MPI_Comm mesh_communicator() const { return rows_geometry_.mesh->comm(); }
 
   /// y = A x: rows that read no halo are summed while it travels. Fills the halo of x. Fields of
   /// rank 1, or 2 with several vectors. Collective over the mesh the first time, then among

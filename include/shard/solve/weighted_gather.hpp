@@ -125,7 +125,7 @@ class WeightedGather {
                                         " coefficients are given, and this rank's rows have " +
                                         impl::text(static_cast<index_t>(entries)) +
                                         " entries; give one for each of matrix().entries()";
-    impl::require_no_error(product_.matrix().communicator(), "WeightedGather", wrong);
+    impl::require_no_error(product_.matrix().mesh_communicator(), "WeightedGather", wrong);
   }
   template <class Space>
   void set_transpose(const Space& space, const Weights& w) const {

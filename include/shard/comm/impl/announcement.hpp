@@ -26,6 +26,8 @@ class Announcement {
   void start(MPI_Comm comm, int tag, const Start& start, const std::vector<int>& peers);
   /// Throws MessageError if a peer started something else.
   void compare(int rank);
+  /// Whether its messages are over, so that its memory may be freed. Never waits.
+  bool is_over();
   /// Whether all peers are known to have started the same. Never waits.
   bool is_confirmed();
   /// The rank that is waited for.

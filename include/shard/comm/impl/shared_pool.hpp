@@ -69,7 +69,7 @@ class SharedPool : public MeshResource, public std::enable_shared_from_this<Shar
   /// Whether windows are available and another rank shares them. The same on all ranks of a node.
   bool usable() const { return usable_; }
   /// Whether waiting ranks must yield their core: the machine has more ranks, those of other meshes
-  /// too, than cores that they may use.
+  /// too, or threads than cores that they may use.
   bool oversubscribed() const { return oversubscribed_; }
   /// Position of the mesh's rank among those that share the pool, or -1 if it is on another node.
   int place_of(int rank) const;

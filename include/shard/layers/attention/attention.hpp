@@ -65,7 +65,7 @@ void require_attention(const char* function, index_t heads, const Q& q, const Ot
 /// Attention within groups of points of a field's spatial dimensions. `Layer` defines the groups.
 template <class Layer, int Dims>
 struct GroupedAttention {
-  static constexpr int inputs             = 3;     ///< queries, keys and values
+  using takes_queries_keys_values         = void;  ///< three inputs
   static constexpr int dims               = Dims;  ///< spatial dimensions
   static constexpr LayerSharding sharding = LayerSharding::moving;
 

@@ -43,6 +43,8 @@ struct RingAttention {
     index_t longest = 0;                                       ///< points of the longest shard
   };
 
+  using takes_queries_keys_values = void;  ///< three inputs
+
   /// No parameters.
   std::vector<ParameterShape> parameter_shapes() const { return {}; }
 

@@ -22,7 +22,7 @@ namespace shard::impl {
 /// redistributed first.
 template <class Memory>
 class WeightedSums {
-  static_assert(Kokkos::is_memory_space_v<Memory>,
+  static_assert(Kokkos::is_space<Memory>::value,
                 "the argument of MeanSquare, MeanAbsolute and Huber is a memory space: name the "
                 "type MeanSquare<typename Field::memory_space>");
 

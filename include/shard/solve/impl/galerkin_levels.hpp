@@ -25,9 +25,9 @@ struct InverseRows {
 };
 /// Gathers a matrix on every rank and inverts it as invert_symmetric. `rows`: ids of this rank's
 /// rows, `entries`: theirs, `epsilon`: that of the type in which they were computed. Collective
-/// over `comm`. Throws ArgumentError on every rank for a matrix that is too large or isn't
-/// positive.
-InverseRows gathered_inverse(MPI_Comm comm, const std::vector<std::int64_t>& rows,
+/// over `comm`, the ranks that share the rows. Throws ArgumentError on every rank of `all`, its
+/// replicas too, for a matrix that is too large or isn't positive.
+InverseRows gathered_inverse(MPI_Comm comm, MPI_Comm all, const std::vector<std::int64_t>& rows,
                              const std::vector<MatrixEntry<double>>& entries, double epsilon);
 
 /// Throws AgreementError on every rank unless all ranks have these numbers. Collective.
@@ -105,7 +105,8 @@ class InverseLevel : public MatrixLevel<typename Matrix::row_vector> {
     for (const auto& e : a.entries())
       of_a.push_back({e.row, e.column, static_cast<double>(e.value)});
     const auto rows = owned_ids_of(a.rows());
-    const auto made = gathered_inverse(axis_, rows, of_a, std::numeric_limits<T>::epsilon());
+    const auto made = gathered_inverse(axis_, a.mesh_communicator(), rows, of_a,
+                                       std::numeric_limits<T>::epsilon());
     std::vector<MatrixEntry<T>> entries;
     for (const std::int64_t row : rows)
       for (const std::int64_t column : made.columns)

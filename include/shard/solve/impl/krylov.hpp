@@ -156,7 +156,7 @@ class KrylovSolver {
   /// AgreementError on every rank if the ranks' options differ.
   template <class Space>
   SolveResult operator()(const Space& space, const V& x, const V& b) {
-    constexpr bool fits = impl::applies_to_v<A, Space, V> && impl::applies_to_v<M, Space, V>;
+    constexpr bool fits = impl::applies_to_v<const A, Space, V> && impl::applies_to_v<M, Space, V>;
     static_assert(fits,
                   "apply of the operator or of the preconditioner doesn't take the solver's "
                   "vectors: make the solver, x and b of the field type that they were made for");
