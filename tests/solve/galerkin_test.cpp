@@ -262,8 +262,8 @@ TEST(GalerkinMultigrid, TwoPartsInFloat) {
   }
   for (const auto& e : all)
     if (std::find(ids.begin(), ids.end(), e.row) != ids.end()) entries.push_back(e);
-  const auto inverse =
-      impl::gathered_inverse(MPI_COMM_WORLD, ids, entries, std::numeric_limits<float>::epsilon());
+  const auto inverse = impl::gathered_inverse(MPI_COMM_WORLD, MPI_COMM_WORLD, ids, entries,
+                                              std::numeric_limits<float>::epsilon());
   for (const double v : inverse.values) EXPECT_LT(std::fabs(v), 10.0);  // else of rounding
 }
 
