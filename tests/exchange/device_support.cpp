@@ -250,5 +250,9 @@ int MPI_Waitall(int n, MPI_Request* r, MPI_Status* statuses) {
   const MpiScope scope;
   return PMPI_Waitall(n, r, statuses);
 }
+int MPI_Testall(int n, MPI_Request* r, int* done, MPI_Status* statuses) {
+  const MpiScope scope;
+  return PMPI_Testall(n, r, done, statuses);
+}
 
 }  // extern "C"
