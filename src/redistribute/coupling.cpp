@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -11,6 +12,7 @@
 #include <list>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "../exchange/for_each_space.hpp"
 #include "../exchange/plan.hpp"
@@ -161,6 +163,21 @@ PlanKey key_of(const CouplingRequest& request) {
 
 namespace {
 
+/// Receives messages that nobody asked for: MPI may refuse to free a communicator that has some.
+void drop_messages(MPI_Comm comm) {
+  while (true) {
+    int found = 0, bytes = 0;
+    MPI_Status status;
+    check_mpi(MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm, &found, &status), "MPI_Iprobe");
+    if (found == 0) return;
+    check_mpi(MPI_Get_count(&status, MPI_BYTE, &bytes), "MPI_Get_count");
+    if (bytes == MPI_UNDEFINED) return;  // longer than MPI counts
+    std::vector<std::byte> dropped(static_cast<std::size_t>(bytes));
+    await_mpi("MPI_Recv", MPI_Recv, static_cast<void*>(dropped.data()), bytes, MPI_BYTE,
+              status.MPI_SOURCE, status.MPI_TAG, comm, MPI_STATUS_IGNORE);
+  }
+}
+
 /// The last messages of couplings that have ended on this rank, which the other side hasn't read:
 /// perhaps it never will, so nobody waits for it. Looked at when a coupling is made or ends; what
 /// is left when Kokkos is finalized is abandoned.
@@ -290,6 +307,7 @@ CouplingPlan<Memory>::~CouplingPlan() {
     int finalized = 0;
     MPI_Finalized(&finalized);
     if (own_mesh_ == nullptr || finalized != 0) return;
+    if (is_to_ && plan_ != nullptr) drop_messages(own_mesh_->comm());
     transpose_.reset();
     auto& last = LastMessages<Memory>::instance();
     if (plan_ != nullptr && !plan_->was_received())
