@@ -145,6 +145,21 @@ inline std::vector<int> turned_ranks(int size) {
   return order;
 }
 
+/// MPI chooses the number of ranks along the axis.
+template <class Axis>
+inline constexpr int any_extent = 0;
+
+/// Calls check(name, mesh) for a mesh of `Axes`, one with turned ranks, and one with a further axis
+/// `Member` over which fields are replicated. Collective.
+template <class Member, class... Axes, class Check>
+void on_input_meshes(const Check& check) {
+  const int size = ranks(), members = size % 2 == 0 ? 2 : size;
+  check("mesh", Mesh<Axes...>(MPI_COMM_WORLD, {any_extent<Axes>...}));
+  check("turned ranks",
+        Mesh<Axes...>(MPI_COMM_WORLD, {any_extent<Axes>...}, {.order = turned_ranks(size)}));
+  check("members", Mesh<Member, Axes...>(MPI_COMM_WORLD, {members, any_extent<Axes>...}));
+}
+
 }  // namespace shard::testing
 
 #endif

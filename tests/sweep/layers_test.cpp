@@ -160,13 +160,8 @@ void check_on(const char* mesh_name, const Mesh<Axes...>& mesh) {
 }
 
 TEST(Sweep, LayersOfFieldsInEachKindOfMemory) {
-  const int size = shard::testing::ranks();
-  check_on("mesh", Mesh<Lat, Lon>(MPI_COMM_WORLD, {0, 0}));
-  check_on("turned ranks",
-           Mesh<Lat, Lon>(MPI_COMM_WORLD, {0, 0}, {.order = shard::testing::turned_ranks(size)}));
-  // a second axis, over which fields are replicated
-  const int members = size % 2 == 0 ? 2 : size;
-  check_on("members", Mesh<Member, Lat, Lon>(MPI_COMM_WORLD, {members, 0, 0}));
+  shard::testing::on_input_meshes<Member, Lat, Lon>(
+      [](const char* name, const auto& mesh) { check_on(name, mesh); });
 }
 
 }  // namespace sweep_layers_test

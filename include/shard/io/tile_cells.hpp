@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "shard/io/netcdf_output.hpp"
+#include "shard/layers/parameters.hpp"
 #include "shard/reduce/impl/copies.hpp"
 #include "shard/view/block_grid.hpp"
 #include "shard/view/index_space.hpp"
@@ -49,16 +50,6 @@ struct TileCellsKernel {
   }
 };
 
-/// T with `Rank` asterisks.
-template <class T, int Rank>
-struct DataOfRank {
-  using type = typename DataOfRank<T*, Rank - 1>::type;
-};
-template <class T>
-struct DataOfRank<T, 0> {
-  using type = T;
-};
-
 }  // namespace impl
 
 /// The cells of a BlockGrid as one dimension, tile by tile and row by row, without those of dropped
@@ -77,10 +68,10 @@ struct DataOfRank<T, 0> {
 template <class Tag, class Axis, class... MeshAxes>
 class TileCells {
   template <class T, int Rank, class Memory>
-  using CellsOf = ShardedView<typename impl::DataOfRank<T, Rank>::type, Kokkos::LayoutRight,
+  using CellsOf = ShardedView<typename impl::Pointers<T, Rank>::type, Kokkos::LayoutRight,
                               ShardDim<Rank - 1, Axis, Indices<TileCell<Tag>>>, Memory>;
   template <class T, int Rank>
-  using HostCells = ShardedView<typename impl::DataOfRank<T, Rank>::type, Kokkos::LayoutRight,
+  using HostCells = ShardedView<typename impl::Pointers<T, Rank>::type, Kokkos::LayoutRight,
                                 ShardDim<0, Axis, Indices<TileCell<Tag>>>, Kokkos::HostSpace>;
 
  public:

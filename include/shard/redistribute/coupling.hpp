@@ -52,9 +52,9 @@ struct CouplingOptions {
 /// for one message, from `send` or `start_receive` to `receive` and `finish`, take the same
 /// execution-space instance. A coupling that is destroyed while it receives finishes that, between
 /// two fences of all instances. What it sent is kept until the other side has read it, at most
-/// until Kokkos is finalized: nobody waits for a last message that nobody receives. Over MPI a
-/// large one goes on in the sender's later calls of MPI, so a sender that makes none calls `finish`
-/// first.
+/// until Kokkos is finalized: nobody waits for a last message that nobody receives. MPI transfers a
+/// large message only while the sender calls MPI. If it won't do so again, call `finish` before the
+/// coupling ends.
 ///
 /// \code
 /// shard::Coupling<Surface, Surface> coupling(comm, is_ocean ? &sst_here : nullptr,
