@@ -70,22 +70,6 @@ double ExactSum::root(const index_t* sum) {
   return std::ldexp(std::sqrt(r.mantissa * (odd + 1)), (r.exponent - odd) / 2);
 }
 
-void require_reduced_alike(std::string_view function, const Geometry& a, const Geometry& b) {
-  if (a.mesh != b.mesh)
-    throw_argument(function, {"fields \"", a.label, "\" and \"", b.label,
-                              "\" are on different meshes; they must share a mesh"});
-  for (int d = 0; d < a.rank; ++d) {
-    const DimGeometry &x = a.dims[Geometry::at(d)], &y = b.dims[Geometry::at(d)];
-    if (x.axis_count != y.axis_count || x.axes != y.axes)
-      throw_argument(function, {"dimension ", text(d), " of \"", a.label, "\" and of \"", b.label,
-                                "\" is sharded over different mesh axes"});
-    if (!(x.partition == y.partition))
-      throw_argument(function, {"dimension ", text(d), " of \"", a.label, "\" has the partition ",
-                                x.partition.describe(), ", that of \"", b.label, "\" ",
-                                y.partition.describe(), "; redistribute one of them"});
-  }
-}
-
 void require_cells(std::string_view function, const Geometry& geometry) {
   for (int d = 0; d < geometry.rank; ++d)
     if (geometry.global(d) == 0)

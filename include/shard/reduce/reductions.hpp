@@ -8,6 +8,7 @@
 
 #include "shard/exchange/determinism.hpp"
 #include "shard/reduce/impl/reduction_sums.hpp"
+#include "shard/view/impl/same_points.hpp"
 #include "shard/view/sharded_view.hpp"
 
 /// \file
@@ -46,7 +47,7 @@ constexpr bool check_reduced() {
 template <class A, class B>
 void check_alike(const char* function, const A& a, const B& b) {
   static_assert(A::rank == B::rank, "the fields have the same rank");
-  require_reduced_alike(function, a.geometry(), b.geometry());
+  require_same_points(function, a.geometry(), b.geometry());
 }
 
 /// The type of a sum over the elements of a Field.

@@ -18,9 +18,6 @@
 
 namespace shard::impl {
 
-/// Throws ArgumentError, on every rank, unless both fields have the same elements on the same
-/// ranks.
-void require_reduced_alike(std::string_view function, const Geometry& a, const Geometry& b);
 /// Throws ArgumentError, on every rank, if the field has no element on any rank.
 void require_cells(std::string_view function, const Geometry& geometry);
 /// Collective: throws ArgumentError on every rank unless each has a weight for each of its rows.

@@ -12,6 +12,7 @@
 
 #include "shard/autodiff/impl/value.hpp"
 #include "shard/exchange/stale.hpp"
+#include "shard/view/impl/same_points.hpp"
 #include "shard/view/region.hpp"
 
 /// \file
@@ -22,12 +23,6 @@
 
 namespace shard::impl {
 
-/// Throws ArgumentError unless two fields are on one mesh with the same axes and partitions. Of
-/// index spaces the owned elements count, not the halo.
-void require_same_points(std::string_view function, const Geometry& a, const Geometry& b);
-/// Throws ArgumentError unless a dimension of a field has the owned elements of `wanted`.
-void require_owned(std::string_view function, const Geometry& field, int d,
-                   const Partition& wanted);
 /// Whether two fields have owned points in common or are copies of one field: exact for equal
 /// strides, else whether they begin at the same address.
 bool share_points(const FieldArgs& a, const void* a_origin, const FieldArgs& b,
