@@ -1,0 +1,462 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Each option of each collective object, set differently on the last rank: the same exception on
+// every rank, with both values, or the right result. Solvers' options are in tests/solve. Options
+// that only this rank uses are not here: kernels and functors, labels of fields, optimisers.
+#include <Kokkos_Core.hpp>
+#include <gtest/gtest.h>
+#include <mpi.h>
+
+#include <array>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "io/scratch_file.hpp"
+#include "shard/io/checkpoint.hpp"
+#include "shard/io/netcdf.hpp"
+#include "shard/io/netcdf_output.hpp"
+#include "shard/redistribute/coupling.hpp"
+#include "shard/shard.hpp"
+#include "support/support.hpp"
+
+namespace sweep_options_test {
+
+struct Lat;
+struct Lon;
+struct Cells;
+struct Sphere;
+
+using namespace shard;
+using shard::testing::rank;
+using shard::testing::ranks;
+using shard::testing::ScopedVariable;
+using shard::testing::ScratchFile;
+using Space = Kokkos::DefaultHostExecutionSpace;
+using Line  = Mesh<Lat>;
+using Plane = Mesh<Lat, Lon>;
+using Field = ShardedView<double**, Kokkos::LayoutRight, ShardDim<0, Lat, Halo<2>, Periodic>,
+                          Kokkos::HostSpace>;
+
+/// Whether this is the rank whose option differs.
+bool differs() { return rank() == ranks() - 1; }
+/// `others`, but `mine` on the last rank.
+template <class T>
+T differ(T others, T mine) {
+  return differs() ? mine : others;
+}
+
+Line line() { return Line(MPI_COMM_WORLD, {0}); }
+Field field(const Line& mesh, index_t rows = 24) { return Field("f", mesh, {rows, 3}); }
+
+/// An option, the parts that the message of the exception has, and the call.
+struct Case {
+  std::string option;
+  std::vector<std::string> parts;
+  std::function<void()> call;
+};
+
+/// What a call throws: "agreement", "argument", "other", or "nothing", and its message.
+std::pair<std::string, std::string> thrown_by(const std::function<void()>& call) {
+  try {
+    call();
+    return {"nothing", ""};
+  } catch (const AgreementError& e) {
+    return {"agreement", e.what()};
+  } catch (const ArgumentError& e) {
+    return {"argument", e.what()};
+  } catch (const std::exception& e) {
+    return {"other", e.what()};
+  }
+}
+
+/// Expects an exception of this kind on every rank. Collective: a rank alone with its exception
+/// shows as a failure if the others end, else as a hang.
+void expect_refused(const char* kind, const std::vector<Case>& cases) {
+  for (const Case& c : cases) {
+    SCOPED_TRACE(c.option);
+    const auto [thrown, message] = thrown_by(c.call);
+    EXPECT_EQ(thrown, kind) << message;
+    for (const std::string& part : c.parts)
+      EXPECT_NE(message.find(part), std::string::npos) << "no \"" << part << "\" in " << message;
+    MPI_Barrier(MPI_COMM_WORLD);
+  }
+}
+void expect_disagreement(const std::vector<Case>& cases) { expect_refused("agreement", cases); }
+
+TEST(Options, OfMeshes) {
+  const int n = ranks();
+  std::vector<int> turned(static_cast<std::size_t>(n)), straight(turned);
+  for (int r = 0; r < n; ++r) {
+    straight[static_cast<std::size_t>(r)] = r;
+    turned[static_cast<std::size_t>(r)]   = n - 1 - r;
+  }
+  const auto make = [](const MeshOptions& options) {
+    return [options] { const Plane mesh(MPI_COMM_WORLD, {0, 0}, options); };
+  };
+  const auto node = [](std::vector<bool> periodic, std::vector<DeviceAttributes> devices) {
+    return MeshOptions{.placement = RankPlacement::by_node,
+                       .periodic  = std::move(periodic),
+                       .devices   = std::move(devices)};
+  };
+  std::vector<DeviceAttributes> devices, others;
+  for (int r = 0; r < n; ++r) {
+    devices.push_back({.id = r, .granule = r / 2});
+    others.push_back({.id = r, .granule = r});
+  }
+  expect_disagreement(
+      {{"shape",
+        {std::to_string(n)},
+        [&] {
+          const Plane mesh(MPI_COMM_WORLD, differs() ? Extents<2>{1, n} : Extents<2>{n, 1});
+        }},
+       {"order", {}, make({.order = differ(straight, turned)})},
+       {"grid", {"100", "101"}, make({.grid = {100, differ<index_t>(100, 101)}})},
+       {"placement",
+        {},
+        make({.placement = differ(RankPlacement::as_given, RankPlacement::by_node)})},
+       {"periodic", {}, make(node({true, differ(true, false)}, {}))},
+       {"devices", {}, make(node({}, differ(devices, others)))},
+       {"kept_plans", {"4", "5"}, make({.kept_plans = differ(4, 5)})},
+       {"of_domains", {"1", "2"}, [] { Plane::of_domains(MPI_COMM_WORLD, {differ(1, 2)}); }},
+       {"logical mesh",
+        {},
+        [&] {
+          const Plane mesh(MPI_COMM_WORLD, LogicalMesh::of_shape(differs() ? std::vector{1, n}
+                                                                           : std::vector{n, 1}));
+        }},
+       {"SHARD_KEPT_PLANS", {"6", "7"}, [] {
+          const ScopedVariable kept("SHARD_KEPT_PLANS", differ("6", "7"));
+          line();
+        }}});
+}
+
+TEST(Options, OfFields) {
+  const Line mesh = line();
+  const int n     = ranks();
+  std::vector<index_t> counts(static_cast<std::size_t>(n), 8), other = counts;
+  ++other.front(), --other.back();
+  const auto balanced = Partition::explicit_counts(counts),
+             moved    = Partition::explicit_counts(other);
+  const Tiles small   = cubed_sphere(4);
+  const auto grid     = [&](const BlockOptions& options) {
+    return [&, options] { const BlockGrid<Sphere, Lat> made(mesh, small, options); };
+  };
+  expect_disagreement(
+      {{"extents", {"24", "25"}, [&] { field(mesh, differ<index_t>(24, 25)); }},
+       {"partitions",
+        {},
+        [&] {
+          const Field f("f", mesh, {differ(balanced, moved), Partition::whole(3)});
+        }},
+       {"shared_field",
+        {"24", "25"},
+        [&] {
+          (void)shared_field<Field>("f", mesh, {differ<index_t>(24, 25), 3});
+        }},
+       {"wrap",
+        {},
+        [&] {
+          const auto mine = differ(balanced, moved);
+          const Field::view_type view("v", static_cast<std::size_t>(mine.count(rank()) + 4), 3U);
+          const Field f(mesh, view, {mine, Partition::whole(3)});
+        }},
+       {"tiles", {}, [&] { const BlockGrid<Sphere, Lat> made(mesh, cubed_sphere(differ(4, 8))); }},
+       {"block", {}, grid({.block = {differ<index_t>(4, 2), 4}})},
+       {"keep", {}, grid({.keep = [](const TileBlock& b) { return !differs() || b.tile != 2; }})},
+       {"weight", {}, grid({.block = {2, 2}, .weight = [](const TileBlock& b) {
+                              return differs() && b.tile == 2 ? 5.0 : 1.0;
+                            }})}});
+  const std::int64_t first = 3 * rank(), last = 3 * n;
+  const std::vector<std::int64_t> ids{first, first + 1, first + 2};
+  Neighbours around;
+  for (const std::int64_t id : ids) around.add({(id + last - 1) % last, (id + 1) % last});
+  expect_refused("argument", {{"layers of flood", {"1 layers", "2 on another"}, [&] {
+                                 flood<Lat>(mesh, ids, around, differ(1, 2));
+                               }}});
+}
+
+TEST(Options, OfExchanges) {
+  const Line mesh = line();
+  const Field f = field(mesh), g = field(mesh), h = field(mesh);
+  const auto make = [&](const Tuning& tuning) {
+    return [&, tuning] { const Exchange halos(tuning, f); };
+  };
+  const auto vectors = [&](int count) {
+    std::vector<Field> fields{f, g, h};
+    fields.resize(static_cast<std::size_t>(count));
+    return fields;
+  };
+  const Exchange halos(f);
+  const Space space;
+  using Step = Reach<Halo<1>>;
+  expect_disagreement(
+      {{"transport",
+        {"mpi", "automatic"},
+        make({.transport = differ(TransportKind::automatic, TransportKind::mpi)})},
+       {"mpi_takes_device_memory",
+        {},
+        make({.mpi_takes_device_memory = differ(std::optional(true), std::optional(false))})},
+       {"direct_run", {"64", "128"}, make({.direct_run = differ<std::size_t>(128, 64)})},
+       {"messages",
+        {},
+        make({.messages = differ(MessageLayout::one_per_peer, MessageLayout::one_per_box)})},
+       {"measured", {}, make({.measured = differ(false, true)})},
+       {"number of fields", {}, [&] { const Exchange all(vectors(differ(2, 3))); }},
+       {"the first exchange of a set", {}, [&] { shard::exchange(space, vectors(differ(2, 3))); }},
+       {"parts of an exchange",
+        {},
+        [&] { differs() ? (void)halos.only<Lat>() : (void)Exchange(Tuning{}, f, g); }},
+       {"tuning of steps",
+        {"64", "128"},
+        [&] {
+          (void)steps_per_exchange<2>(Tuning{.direct_run = differ<std::size_t>(128, 64)}, Step{},
+                                      f);
+        }},
+       {"SHARD_TRANSPORT",
+        {"mpi", "automatic"},
+        [&] {
+          const ScopedVariable transport("SHARD_TRANSPORT", differ("automatic", "mpi"));
+          const Exchange checked(f);
+        }},
+       {"SHARD_CHECK", {"checked", "not checked"}, [&] {
+          const ScopedVariable check("SHARD_CHECK", differ("0", "1"));
+          const Exchange checked(f);
+        }}});
+}
+
+TEST(Options, OfMovements) {
+  const Line mesh = line();
+  const Field f = field(mesh), g = field(mesh);
+  const Space space;
+  const Kokkos::View<double**, Kokkos::LayoutRight, Kokkos::HostSpace> array("array", 24, 3);
+  using Whole = ShardedView<double**, Kokkos::LayoutRight, Kokkos::HostSpace>;
+  const Whole copies("copies", mesh, {24, 3});
+  std::vector<index_t> counts(static_cast<std::size_t>(ranks()), 24 / ranks());
+  const auto even = Partition::explicit_counts(counts);
+  ++counts.front(), --counts.back();
+  const auto odd      = Partition::explicit_counts(counts);
+  const auto coupling = [&](const CouplingOptions& options) {
+    return
+        [&, options] { const Coupling<Field, Field> made(mesh.communicator(), &f, &g, options); };
+  };
+  const Field square("square", mesh, {24, 24}), turned("turned", mesh, {24, 24});
+  expect_disagreement(
+      {{"root of distribute", {"0", "1"}, [&] { distribute(space, f, array, differ(0, 1)); }},
+       {"root of gather", {"0", "1"}, [&] { gather(space, array, f, differ(0, 1)); }},
+       {"root of broadcast",
+        {"0", "1"},
+        [&] { shard::broadcast<Lat>(space, copies, differ(0, 1)); }},
+       {"partitions of redistribute",
+        {},
+        [&] {
+          const std::array to{differ(even, odd), Partition::whole(3)};
+          (void)redistribute<Field>(space, copies, to);
+        }},
+       {"tuning of Coupling",
+        {"mpi", "automatic"},
+        coupling({.tuning = {.transport = differ(TransportKind::automatic, TransportKind::mpi)}})},
+       {"sums_replicas", {"sums replicas"}, coupling({.sums_replicas = differ(false, true)})},
+       {"permute",
+        {},
+        [&] {
+          const CouplingOptions options{.permute = differ(std::vector{0, 1}, std::vector{1, 0})};
+          const Coupling<Field, Field> made(mesh.communicator(), &square, &turned, options);
+        }},
+       {"SHARD_TRANSPORT of Coupling", {}, [&] {
+          const ScopedVariable transport("SHARD_TRANSPORT", differ("automatic", "mpi"));
+          coupling({})();
+        }}});
+}
+
+/// Adds one to each value.
+struct ValueOf {
+  KOKKOS_FUNCTION double operator()(const Field& f, int i, int j) const { return f(i, j) + 1.0; }
+};
+
+TEST(Options, OfReductionsAndCollectives) {
+  const Line mesh = line();
+  const Space space;
+  const Field f = field(mesh), g = field(mesh);
+  const Kokkos::View<double**, Kokkos::LayoutRight, Kokkos::HostSpace> small("small", 4, 4),
+      more("more", 4, 4);
+  const auto cut = static_cast<std::size_t>(4 * ranks());
+  const Kokkos::View<double***, Kokkos::LayoutRight, Kokkos::HostSpace> cube("cube", cut, cut, cut),
+      tall("tall", 2, cut, cut), wide("wide", cut, 4, cut);
+  expect_disagreement(
+      {{"number of fields of reduce",
+        {"2", "1"},
+        [&] {
+          const std::vector<Field> fields = differs() ? std::vector{f} : std::vector{f, g};
+          (void)reduce(space, fields, ValueOf{});
+        }},
+       {"scale",
+        {"0.5", "0.25"},
+        [&] { all_reduce<Lat>(space, small, more, mesh, differ(0.5, 0.25)); }},
+       {"root",
+        {"root 0", "root 1"},
+        [&] { broadcast<Lat>(space, small, more, mesh, differ(0, 1)); }},
+       {"dimension of all_gather",
+        {"dimension 0", "dimension 1"},
+        [&] { all_gather<Lat>(space, cube, wide, mesh, differ(0, 1)); }},
+       {"dimension of reduce_scatter",
+        {"dimension 0", "dimension 1"},
+        [&] { reduce_scatter<Lat>(space, wide, cube, mesh, differ(0, 1)); }},
+       {"dimensions of all_to_all",
+        {"split dimension 0", "split dimension 1"},
+        [&] { all_to_all<Lat>(space, cube, cube, mesh, differ(0, 1), 2); }},
+       {"name of all_to_all",
+        {"split_to_full", "full_to_split"},
+        [&] {
+          all_to_all<Lat>(space, cube, cube, mesh, differ("split_to_full", "full_to_split"));
+        }},
+       {"order of all_to_all",
+        {"zigzag", "contiguous"},
+        [&] { all_to_all<Lat>(space, cube, cube, mesh, "split_to_full", !differs()); }},
+       {"dimension of zigzag_split",
+        {"dimension 0", "dimension 1"},
+        [&] { zigzag_split<Lat>(space, wide, cube, mesh, differ(0, 1)); }},
+       {"dimension of zigzag_gather",
+        {"dimension 0", "dimension 1"},
+        [&] { zigzag_gather<Lat>(space, cube, wide, mesh, differ(0, 1)); }},
+       {"size of zigzag contexts", {"sequence of"}, [&] {
+          const ZigzagContexts<Lat> contexts{.dim = 2, .size = differ<index_t>(9, 10) * ranks()};
+          contexts.apply(space, cube, cube, cube, mesh);
+        }}});
+}
+
+TEST(Options, OfCheckpoints) {
+  const Line mesh = line();
+  const Field f   = field(mesh);
+  const ScratchFile one("one");
+  double step           = 1.0;
+  const auto checkpoint = [&](const char* name) {
+    Checkpoint state(mesh.communicator());
+    state.add(name, step);
+    state.add("field", f);
+    return state;
+  };
+  checkpoint("step").save(one.path());
+  expect_disagreement(
+      {{"name", {"step", "time"}, [&] { checkpoint(differ("step", "time")).save(one.path()); }},
+       {"name in load", {"step", "time"}, [&] {
+          checkpoint(differ("step", "time")).load(one.path());
+        }}});
+}
+
+TEST(Options, OfNetcdfOutput) {
+  const Line mesh = line();
+  const Field f   = field(mesh);
+  const ScratchFile one("one.nc");
+  try {
+    const NetcdfOutput file(mesh.communicator(), one.path());
+  } catch (const NetcdfError&) {
+    GTEST_SKIP() << "the library was built without NetCDF";
+  }
+  struct Said {
+    ExistingFile existing = ExistingFile::replace;
+    std::string dimension = "y", units = "m", title = "a run", time = "days since 2000-01-01";
+    NetcdfType type = NetcdfType::float64;
+    double middle = 1.0, edge = 0.5;
+    std::string variable = "v";
+    std::size_t entry    = 0;
+    bool is_record       = true;
+  };
+  const auto write = [&](const Said& said) {
+    return [&, said] {
+      NetcdfOutput file(mesh.communicator(), one.path(), said.existing);
+      if (said.is_record)
+        file.add_time(said.time);
+      else
+        file.add_dimension("time", 3);
+      file.add_dimension(said.dimension, 24);
+      file.add_coordinate("x", std::vector<double>{0.0, said.middle, 2.0}, {},
+                          std::vector<double>{-0.5, said.edge, 1.5, 2.5});
+      file.add_variable("v", {"time", said.dimension, "x"}, said.type, {{"units", said.units}});
+      file.add_variable("w", {"time", said.dimension, "x"}, said.type);
+      file.add_attribute({"title", said.title});
+      file.write(said.variable, said.entry, f);
+      file.close();
+    };
+  };
+  expect_disagreement(
+      {{"existing",
+        {"extends"},
+        write({.existing = differ(ExistingFile::replace, ExistingFile::extend)})},
+       {"dimension", {"y=24", "z=24"}, write({.dimension = differ("y", "z")})},
+       {"attribute", {"units=m", "units=km"}, write({.units = differ("m", "km")})},
+       {"attribute of the file",
+        {"a run", "another"},
+        write({.title = differ("a run", "another")})},
+       {"units of time",
+        {"2000", "2001"},
+        write({.time = differ("days since 2000-01-01", "days since 2001-01-01")})},
+       {"record dimension", {"time=0", "time=3"}, write({.is_record = !differs()})},
+       {"type",
+        {"double", "float"},
+        write({.type = differ(NetcdfType::float64, NetcdfType::float32)})},
+       {"coordinate", {}, write({.middle = differ(1.0, 1.25)})},
+       {"edges", {}, write({.edge = differ(0.5, 0.75)})},
+       {"variable", {"\"v\"", "\"w\""}, write({.variable = differ("v", "w")})},
+       {"entry", {"entry 0", "entry 1"}, write({.entry = differ<std::size_t>(0, 1)})}});
+  NetcdfOutput file(mesh.communicator(), one.path());
+  file.add_time("days since 2000-01-01");
+  expect_disagreement({{"entry of a number", {"entry 0", "entry 1"}, [&] {
+                          file.write("time", differ<std::size_t>(0, 1), 1.0);
+                        }}});
+  file.write("time", 0, 1.0);
+  file.close();
+}
+
+/// y = x
+struct Same {
+  template <class S>
+  void apply(const S& space, const Field& y, const Field& x) const {
+    Kokkos::deep_copy(space, y.view(), x.view());
+  }
+  template <class S>
+  void pullback(const S& space, const Field& dx, const Field& dy) const {
+    Kokkos::deep_copy(space, dx.view(), dy.view());
+  }
+};
+
+TEST(Options, OfTapesAndAnnotations) {
+  const Line mesh = line();
+  const Field f   = field(mesh);
+  Tape<Space> tape;
+  expect_disagreement({{"steps", {"3 steps", "4 steps"}, [&] {
+                          (void)tape.loop(Same{}, f, differ<index_t>(3, 4));
+                        }}});
+  // the fewest checkpoints of all ranks are right: they are a bound
+  const auto y = tape.loop(Same{}, f, 6, {.slots = differ<index_t>(4, 2)});
+  (void)tape.pullback(y, f, f);
+  index_t recomputed[] = {tape.recomputed(), -tape.recomputed()};
+  MPI_Allreduce(MPI_IN_PLACE, recomputed, 2, MPI_INT64_T, MPI_MIN, MPI_COMM_WORLD);
+  EXPECT_EQ(recomputed[0], -recomputed[1]);
+
+  const Space space;
+  const DeviceMesh devices(MPI_COMM_WORLD, LogicalMesh::of_shape({ranks()}, {"x"}));
+  const Kokkos::View<double**, Kokkos::LayoutRight, Kokkos::HostSpace> whole("whole", 12, 12);
+  const auto named = [](const char* name) {
+    return
+        [name] { const DeviceMesh made(MPI_COMM_WORLD, LogicalMesh::of_shape({ranks()}, {name})); };
+  };
+  const PartitionSpec rows{0, none}, columns{none, 0};
+  expect_disagreement(
+      {{"names of axes", {"'x'", "'y'"}, named(differ("x", "y"))},
+       {"spec",
+        {"(0, None)", "(None, 0)"},
+        [&] { mark_sharding(space, whole, devices, differ(rows, columns)); }},
+       {"spec of inputs",
+        {"(0, None)", "(None, 0)"},
+        [&] { (void)shard_inputs(space, whole, devices, InputSharding(differ(rows, columns))); }},
+       {"manual", {"(0, None)", "(None, 0)"}, [&] {
+          (void)enable_manual_sharding(space, whole, differ(rows, columns), devices);
+        }}});
+}
+
+}  // namespace sweep_options_test
