@@ -266,7 +266,7 @@ std::string Checkpoint::described() const {
 void Checkpoint::save(const std::string& path) const {
   const impl::Watched watched(
       {.what = "other ranks to save a checkpoint", .of = &path, .times = false});
-  impl::require_agreement(comm_, "Checkpoint::save", described());
+  impl::require_agreement(comm_, "Checkpoint::save", "file \"" + path + "\", " + described());
   Kokkos::fence("shard::Checkpoint: kernels that write the state are complete");
   for (const auto& memory : memories_)
     if (memory) memory->to_host();

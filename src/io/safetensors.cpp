@@ -292,8 +292,14 @@ std::vector<int> match(const std::string& path, const SafetensorsHeader& header,
   return found;
 }
 
-std::string described(const std::vector<ParameterEntry>& entries) {
-  std::string words;
+/// What every rank must have given alike. (Paths of one file may be spelt differently to read it.)
+std::string described(const std::vector<ParameterEntry>& entries,
+                      const SafetensorsOptions& options) {
+  std::string words = "prefix " + json_text(options.prefix) + ", ";
+  for (const auto& [from, to] : options.rename)
+    words += json_text(from) + " renamed to " + json_text(to) + ", ";
+  words += "type " + text(static_cast<index_t>(options.type)) +
+           (options.strict ? ", strict, arrays " : ", not strict, arrays ");
   for (const ParameterEntry& e : entries) words += e.name + shape_of(e.extents) + " ";
   return words;
 }
@@ -305,7 +311,7 @@ SafetensorsReport load_arrays(const std::string& path, const std::vector<Paramet
                               T* values, MPI_Comm comm, const SafetensorsOptions& options) {
   require_communicator(comm, "load_safetensors");
   const Watched watched({.what = "other ranks to load weights", .of = &path, .times = false});
-  require_agreement(comm, "load_safetensors", described(entries));
+  require_agreement(comm, "load_safetensors", described(entries, options));
   const auto file = open_on_all(path, comm);
   SafetensorsReport report;
   SafetensorsHeader header;
@@ -339,7 +345,8 @@ void save_arrays(const std::string& path, const std::vector<ParameterEntry>& ent
                  const T* values, MPI_Comm comm, const SafetensorsOptions& options) {
   require_communicator(comm, "save_safetensors");
   const Watched watched({.what = "other ranks to save weights", .of = &path, .times = false});
-  require_agreement(comm, "save_safetensors", described(entries));
+  require_agreement(comm, "save_safetensors",
+                    "file \"" + path + "\", " + described(entries, options));
   SafetensorsHeader header;
   std::string front;
   on_every_rank(comm, [&] {

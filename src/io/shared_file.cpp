@@ -83,6 +83,7 @@ std::uint64_t sum_on_first_rank(MPI_Comm comm, std::uint64_t value) {
 }  // namespace impl
 
 void require_writable(const std::string& path, MPI_Comm comm) {
+  impl::require_agreement(comm, "require_writable", "file \"" + path + "\"");
   impl::on_first_rank(comm, [&] { const impl::NewFile probe(path, impl::throw_io); });
 }
 

@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <limits>
+#include <string>
 #include <type_traits>
 #include <utility>
 
+#include "shard/base/error.hpp"
 #include "shard/base/impl/patience.hpp"
 #include "shard/base/impl/watchdog.hpp"
 
@@ -67,6 +69,9 @@ BucketMessages<T>::BucketMessages(const MeshState& mesh, const RankGroup& group,
     : state_(std::make_unique<State>()) {
   const index_t ranks = group.size();
   state_->ranks       = static_cast<std::size_t>(ranks);
+  std::string sizes   = "buckets of";
+  for (const Bucket& b : buckets) sizes += " " + text(b.count);
+  require_agreement(mesh.comm(), "GradientBuckets", sizes + " values");
   for (const Bucket& b : buckets) {
     typename State::Part p;
     p.count = (b.count + ranks - 1) / ranks;

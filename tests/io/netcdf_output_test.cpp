@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <fstream>
 #include <iterator>
@@ -13,6 +15,7 @@
 
 #include "io/scratch_file.hpp"
 #include "shard/io/netcdf.hpp"
+#include "shard/io/tile_cells.hpp"
 #include "shard/mesh/mesh.hpp"
 #include "shard/view/index_space.hpp"
 #include "support/support.hpp"
@@ -376,6 +379,62 @@ TEST(NetcdfOutput, ExtendsAFile) {
   expect_parts(message_thrown_by<ArgumentError>(
                    [&] { write_series(whole.path(), ExistingFile::extend, 6); }),
                {"whole.nc", "isn't a NetCDF file in the classic format"});
+}
+
+struct Sphere;
+using Tiled =
+    ShardedView<double****, Kokkos::LayoutRight, ShardDim<0, Lat, Blocks<Sphere>>,
+                ShardDim<2, Unsharded, Halo<1>, LinkedY>, ShardDim<3, Unsharded, Halo<1>, LinkedX>>;
+
+// A point of a map of two tiles of 3 x 4 cells, side by side, as a position.
+std::array<double, 3> on_map(int tile, double y, double x) {
+  const double lat = (y - 3.0) * 0.1, lon = (x + 8.0 * tile - 8.0) * 0.1;
+  return {std::cos(lat) * std::cos(lon), std::cos(lat) * std::sin(lon), std::sin(lat)};
+}
+
+TEST(TileCells, AreTheCellsOfAllTilesInOrder) {
+  const Grid mesh(MPI_COMM_WORLD, {0, 1});
+  const BlockGrid<Sphere, Lat> grid(mesh, Tiles({{3, 4}, {3, 4}}, {}));
+  const TileCells cells(mesh, grid);
+  EXPECT_EQ(cells.size(), 24);
+
+  const Tiled field("h", mesh, {grid.at(At::centre), Partition::whole(2), grid.y(), grid.x()});
+  const auto value = [](int tile, index_t level, index_t y, index_t x) {
+    return value_at(tile, 10 * level + y, x);
+  };
+  const auto host = create_mirror_view(field);
+  for (index_t b = 0; b < grid.count(); ++b)
+    for (index_t k = 0; k < 2; ++k)
+      for (index_t j = 0; j < grid.y().size(); ++j)
+        for (index_t i = 0; i < grid.x().size(); ++i)
+          host(b, k, j, i) = value(grid.block(b).tile, k, grid.block(b).y + j, grid.block(b).x + i);
+  deep_copy(Space(), field, host);
+
+  const ScratchFile scratch("cells.nc");
+  NetcdfOutput file(mesh.communicator(), scratch.path());
+  file.add_dimension("level", 2);
+  cells.declare(file);
+  file.add_variable("h", {"level", "cell"}, NetcdfType::float64);
+  cells.write_positions(file, on_map);
+  file.write("h", cells(Space(), field));
+  file.close();
+  if (rank() != 0 || !netcdf_available()) return;
+  const NetcdfFile read(scratch.path());
+  const auto h = read.read("h"), lat = read.read("lat"), lon = read.read("lon"),
+             lats = read.read("lat_bnds");
+  ASSERT_EQ(h.size(), 48U);
+  constexpr double degree = 180.0 / 3.14159265358979323846;
+  for (int t = 0, c = 0; t < 2; ++t)
+    for (int j = 0; j < 3; ++j)
+      for (int i = 0; i < 4; ++i, ++c) {
+        const auto cell = static_cast<std::size_t>(c);
+        for (std::size_t k = 0; k < 2; ++k)
+          EXPECT_EQ(h[24 * k + cell], value(t, static_cast<index_t>(k), j, i));
+        EXPECT_NEAR(lat[cell], (2 * j + 1 - 3) * 0.1 * degree, 1e-12);
+        EXPECT_NEAR(lon[cell], (2 * i + 1 + 8 * t - 8) * 0.1 * degree, 1e-12);
+        EXPECT_NEAR(lats[4 * cell], (2 * j - 3) * 0.1 * degree, 1e-12);
+        EXPECT_NEAR(lats[4 * cell + 2], (2 * j + 2 - 3) * 0.1 * degree, 1e-12);
+      }
 }
 
 TEST(NetcdfOutput, AFileWithoutWritesIsComplete) {

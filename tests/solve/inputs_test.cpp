@@ -222,8 +222,11 @@ TEST(SolveInputs, SpacesOfOtherElementsWithEqualCounts) {
   deep_copy(Space(), x, 2.0);
   deep_copy(Space(), y, 3.0);
   EXPECT_EQ(dots(Space(), std::tie(x, y))[0], 12.0 * mesh.size());
+  EXPECT_EQ(dot(Space(), x, y), 12.0 * mesh.size());
   expect_parts(message_thrown_by<ArgumentError>([&] { dots(Space(), std::tie(x, z)); }),
                {"dots", "other elements"});
+  expect_parts(message_thrown_by<ArgumentError>([&] { (void)dot(Space(), x, z); }),
+               {"dot", "other elements"});
   expect_parts(message_thrown_by<ArgumentError>([&] { axpby(Space(), z, 1.0, y, 0.0); }),
                {"update", "other elements"});
 }

@@ -20,6 +20,7 @@
 #include "shard/io/checkpoint.hpp"
 #include "shard/io/netcdf.hpp"
 #include "shard/io/netcdf_output.hpp"
+#include "shard/io/safetensors.hpp"
 #include "shard/redistribute/coupling.hpp"
 #include "shard/shard.hpp"
 #include "support/support.hpp"
@@ -329,10 +330,51 @@ TEST(Options, OfReductionsAndCollectives) {
         }}});
 }
 
+using Arena = ParameterArena<double, Kokkos::HostSpace>;
+
+TEST(Options, OfWeights) {
+  const ScratchFile one("one"), two("two");
+  const std::string path = differ(one.path(), two.path());
+  Arena arena("arena", 4);
+  arena.take_arrays("layer", {{"weight", {4}}});
+  save_safetensors(one.path(), arena, MPI_COMM_WORLD);
+  const auto save = [&](const SafetensorsOptions& options) {
+    return [&, options] { save_safetensors(one.path(), arena, MPI_COMM_WORLD, options); };
+  };
+  const auto load = [&](const SafetensorsOptions& options) {
+    return [&, options] { (void)load_safetensors(one.path(), arena, MPI_COMM_WORLD, options); };
+  };
+  const std::vector<std::pair<std::string, std::string>> none, rename{{"layer", "other"}};
+  expect_disagreement(
+      {{"path", {"one", "two"}, [&] { save_safetensors(path, arena, MPI_COMM_WORLD); }},
+       {"prefix in save", {"first.", "second."}, save({.prefix = differ("first.", "second.")})},
+       {"rename in save", {"other"}, save({.rename = differ(none, rename)})},
+       {"type",
+        {"type 2", "type 4"},
+        save({.type = differ(SafetensorsType::F32, SafetensorsType::BF16)})},
+       {"prefix in load", {"first."}, load({.prefix = differ("", "first."), .strict = false})},
+       {"rename in load", {"other"}, load({.rename = differ(none, rename), .strict = false})},
+       {"strict", {"not strict"}, load({.prefix = "no.", .strict = differ(false, true)})},
+       {"path of require_writable", {"one", "two"}, [&] {
+          require_writable(path, MPI_COMM_WORLD);
+        }}});
+}
+
+TEST(Options, OfGradientBuckets) {
+  const Field x = field(line());
+  Arena arena("arena", 8);
+  arena.take_arrays("one", {{"weight", {4}}});
+  arena.take_arrays("two", {{"weight", {4}}});
+  expect_disagreement({{"bytes", {"4 4 values", "8 values"}, [&] {
+                          const GradientBuckets<double, Kokkos::HostSpace> buckets(
+                              x, arena, differ<index_t>(32, 64));
+                        }}});
+}
+
 TEST(Options, OfCheckpoints) {
   const Line mesh = line();
   const Field f   = field(mesh);
-  const ScratchFile one("one");
+  const ScratchFile one("one"), two("two");
   double step           = 1.0;
   const auto checkpoint = [&](const char* name) {
     Checkpoint state(mesh.communicator());
@@ -343,6 +385,7 @@ TEST(Options, OfCheckpoints) {
   checkpoint("step").save(one.path());
   expect_disagreement(
       {{"name", {"step", "time"}, [&] { checkpoint(differ("step", "time")).save(one.path()); }},
+       {"path", {"one", "two"}, [&] { checkpoint("step").save(differ(one.path(), two.path())); }},
        {"name in load", {"step", "time"}, [&] {
           checkpoint(differ("step", "time")).load(one.path());
         }}});
@@ -351,13 +394,14 @@ TEST(Options, OfCheckpoints) {
 TEST(Options, OfNetcdfOutput) {
   const Line mesh = line();
   const Field f   = field(mesh);
-  const ScratchFile one("one.nc");
+  const ScratchFile one("one.nc"), two("two.nc");
   try {
     const NetcdfOutput file(mesh.communicator(), one.path());
   } catch (const NetcdfError&) {
     GTEST_SKIP() << "the library was built without NetCDF";
   }
   struct Said {
+    std::string path      = {};
     ExistingFile existing = ExistingFile::replace;
     std::string dimension = "y", units = "m", title = "a run", time = "days since 2000-01-01";
     NetcdfType type = NetcdfType::float64;
@@ -368,7 +412,8 @@ TEST(Options, OfNetcdfOutput) {
   };
   const auto write = [&](const Said& said) {
     return [&, said] {
-      NetcdfOutput file(mesh.communicator(), one.path(), said.existing);
+      NetcdfOutput file(mesh.communicator(), said.path.empty() ? one.path() : said.path,
+                        said.existing);
       if (said.is_record)
         file.add_time(said.time);
       else
@@ -384,7 +429,8 @@ TEST(Options, OfNetcdfOutput) {
     };
   };
   expect_disagreement(
-      {{"existing",
+      {{"path", {"one.nc", "two.nc"}, write({.path = differ(one.path(), two.path())})},
+       {"existing",
         {"extends"},
         write({.existing = differ(ExistingFile::replace, ExistingFile::extend)})},
        {"dimension", {"y=24", "z=24"}, write({.dimension = differ("y", "z")})},

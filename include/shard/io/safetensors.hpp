@@ -104,7 +104,7 @@ std::vector<T> read_safetensors(const std::string& path, const std::string& name
 
 /// Throws IoError on every rank if save_safetensors or Checkpoint::save could not write a file
 /// `path`. Call it before a long run. Collective over `comm`, whose first rank tries, under another
-/// name.
+/// name. AgreementError if the ranks gave other paths.
 void require_writable(const std::string& path, MPI_Comm comm);
 
 namespace impl {
@@ -125,7 +125,8 @@ void save_arrays(const std::string& path, const std::vector<ParameterEntry>& ent
 /// 1x1 convolution's [o, i, 1, ...], a value per channel [C] and [1, C, 1, ...]. Throws on every
 /// rank, and leaves the arena unchanged: IoError for a file that can't be read or is damaged;
 /// ArgumentError for arrays that are missing or unexpected (unless options.strict is false) or have
-/// other extents, with their names and both shapes, or whose values aren't floating-point numbers.
+/// other extents, with their names and both shapes, or whose values aren't floating-point numbers;
+/// AgreementError if the ranks gave other options.
 template <class T, class Memory>
 SafetensorsReport load_safetensors(const std::string& path, const ParameterArena<T, Memory>& arena,
                                    MPI_Comm comm, const SafetensorsOptions& options = {}) {
@@ -145,7 +146,7 @@ SafetensorsReport load_safetensors(const std::string& path, const ParameterArena
 /// rank writes a part of a temporary file beside `path`, which all ranks must see, and the first
 /// rank renames it when it is complete. Throws on every rank: IoError if it can't be written,
 /// `path` is no regular file, or another program has put a file there meanwhile; ArgumentError for
-/// invalid or duplicate names.
+/// invalid or duplicate names; AgreementError if the ranks gave other paths or options.
 template <class T, class Memory>
 void save_safetensors(const std::string& path, const ParameterArena<T, Memory>& arena,
                       MPI_Comm comm, const SafetensorsOptions& options = {}) {
