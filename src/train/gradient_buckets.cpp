@@ -69,7 +69,8 @@ BucketMessages<T>::BucketMessages(const MeshState& mesh, const RankGroup& group,
     : state_(std::make_unique<State>()) {
   const index_t ranks = group.size();
   state_->ranks       = static_cast<std::size_t>(ranks);
-  std::string sizes   = "buckets of";
+  const Watched watched({.what = "other ranks to sum gradients in buckets", .rank = mesh.rank()});
+  std::string sizes = "buckets of";
   for (const Bucket& b : buckets) sizes += " " + text(b.count);
   require_agreement(mesh.comm(), "GradientBuckets", sizes + " values");
   for (const Bucket& b : buckets) {
@@ -83,7 +84,6 @@ BucketMessages<T>::BucketMessages(const MeshState& mesh, const RankGroup& group,
     p.received.assign(all, T(0));
     state_->parts.push_back(std::move(p));
   }
-  const Watched watched({.what = "other ranks to sum gradients in buckets", .rank = mesh.rank()});
   state_->there = group.make_comm(mesh);
   state_->back  = group.make_comm(mesh);
 }
