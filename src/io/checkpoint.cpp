@@ -266,7 +266,7 @@ std::string Checkpoint::described() const {
 void Checkpoint::save(const std::string& path) const {
   const impl::Watched watched(
       {.what = "other ranks to save a checkpoint", .of = &path, .times = false});
-  impl::require_agreement(comm_, "Checkpoint::save", "file \"" + path + "\", " + described());
+  impl::require_agreement(comm_, "Checkpoint::save", described());
   Kokkos::fence("shard::Checkpoint: kernels that write the state are complete");
   for (const auto& memory : memories_)
     if (memory) memory->to_host();
@@ -280,7 +280,7 @@ void Checkpoint::save(const std::string& path) const {
   std::string front = impl::header_bytes(header);
   header.data       = static_cast<index_t>(front.size());
 
-  const auto file   = impl::create_on_all(path, comm_);
+  const auto file   = impl::create_on_all("Checkpoint::save", path, comm_);
   std::uint64_t sum = 0;
   impl::on_every_rank(comm_, [&] {
     impl::Turns turns(comm_);

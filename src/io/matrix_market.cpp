@@ -204,7 +204,7 @@ void write_matrix_market(MPI_Comm comm, const std::string& path, const MatrixMar
             text(part.columns) + " " + text(all) + "\n" + lines;
   auto length = static_cast<index_t>(lines.size()), end = index_t{0};
   await_mpi("MPI_Scan", MPI_Scan, &length, &end, 1, MPI_INT64_T, MPI_SUM, comm);
-  const auto file = create_on_all(path, comm);
+  const auto file = create_on_all("write_matrix_market", path, comm);
   on_every_rank(comm, [&] {
     file->write(static_cast<off_t>(end - length), lines.data(), lines.size());
     file->sync();

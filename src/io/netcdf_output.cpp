@@ -177,7 +177,7 @@ struct NetcdfOutput::State {
       if (file == nullptr) fail("it is closed; write before close()");
       return;
     }
-    impl::require_agreement(comm, "NetcdfOutput", "file \"" + path + "\", " + described());
+    impl::require_agreement(comm, "NetcdfOutput", described());
     bool large = false;
     for (const impl::OutputVariable& v : header.variables)
       large = large || v.bytes() > impl::most_bytes_of_variable;

@@ -17,7 +17,7 @@ class ParallelFile final : public OutputFile {
  public:
   ParallelFile(MPI_Comm comm, const std::string& path, const OutputHeader& header, bool large,
                bool extends)
-      : comm_(comm), path_(path), file_(create_on_all(path, comm)) {
+      : comm_(comm), path_(path), file_(create_on_all("NetcdfOutput", path, comm)) {
     if (extends) on_first_rank(comm, [&] { file_->copy_old(); });
     MPI_Info hints = MPI_INFO_NULL;
     check_mpi(MPI_Info_create(&hints), "MPI_Info_create");

@@ -14,6 +14,7 @@ class SerialFile final : public OutputFile {
   SerialFile(MPI_Comm comm, const std::string& path, const OutputHeader& header, bool large,
              bool extends)
       : comm_(comm) {
+    require_same_path("NetcdfOutput", path, comm);
     check_mpi(MPI_Comm_rank(comm, &rank_), "MPI_Comm_rank");
     check_mpi(MPI_Comm_size(comm, &size_), "MPI_Comm_size");
     on_first([&] {

@@ -292,7 +292,7 @@ std::vector<int> match(const std::string& path, const SafetensorsHeader& header,
   return found;
 }
 
-/// What every rank must have given alike. (Paths of one file may be spelt differently to read it.)
+/// What every rank must have given alike beside the path.
 std::string described(const std::vector<ParameterEntry>& entries,
                       const SafetensorsOptions& options) {
   std::string words = "prefix " + json_text(options.prefix) + ", ";
@@ -345,8 +345,7 @@ void save_arrays(const std::string& path, const std::vector<ParameterEntry>& ent
                  const T* values, MPI_Comm comm, const SafetensorsOptions& options) {
   require_communicator(comm, "save_safetensors");
   const Watched watched({.what = "other ranks to save weights", .of = &path, .times = false});
-  require_agreement(comm, "save_safetensors",
-                    "file \"" + path + "\", " + described(entries, options));
+  require_agreement(comm, "save_safetensors", described(entries, options));
   SafetensorsHeader header;
   std::string front;
   on_every_rank(comm, [&] {
@@ -365,7 +364,7 @@ void save_arrays(const std::string& path, const std::vector<ParameterEntry>& ent
     front       = header_bytes(header);
     header.data = static_cast<index_t>(front.size());
   });
-  const auto file = create_on_all(path, comm);
+  const auto file = create_on_all("save_safetensors", path, comm);
   on_every_rank(comm, [&] {
     Turns turns(comm);
     if (turns.rank() == 0) file->write(0, front.data(), front.size());

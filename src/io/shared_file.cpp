@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "shared_file.hpp"
 
+#include "shard/base/error.hpp"
 #include "shard/base/impl/watchdog.hpp"
 
 namespace shard {
@@ -38,7 +39,13 @@ void throw_everywhere(MPI_Comm comm, int kind, std::string message) {
   throw Error(message);
 }
 
-std::unique_ptr<NewFile> create_on_all(const std::string& path, MPI_Comm comm) {
+void require_same_path(const char* function, const std::string& path, MPI_Comm comm) {
+  require_agreement(comm, function, "file \"" + path + "\"");
+}
+
+std::unique_ptr<NewFile> create_on_all(const char* function, const std::string& path,
+                                       MPI_Comm comm) {
+  require_same_path(function, path, comm);
   std::unique_ptr<NewFile> file;
   on_first_rank(comm, [&] { file = std::make_unique<NewFile>(path, throw_io); });
   std::string part     = file == nullptr ? "" : file->part();
@@ -83,7 +90,7 @@ std::uint64_t sum_on_first_rank(MPI_Comm comm, std::uint64_t value) {
 }  // namespace impl
 
 void require_writable(const std::string& path, MPI_Comm comm) {
-  impl::require_agreement(comm, "require_writable", "file \"" + path + "\"");
+  impl::require_same_path("require_writable", path, comm);
   impl::on_first_rank(comm, [&] { const impl::NewFile probe(path, impl::throw_io); });
 }
 

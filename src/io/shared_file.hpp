@@ -55,9 +55,13 @@ void on_first_rank(MPI_Comm comm, const Body& body) {
   });
 }
 
+/// Throws AgreementError on every rank unless all ranks give the same path. Collective.
+void require_same_path(const char* function, const std::string& path, MPI_Comm comm);
+
 /// The temporary file of `path`, open on every rank of `comm`; the first rank puts it in place.
-/// Collective.
-std::unique_ptr<NewFile> create_on_all(const std::string& path, MPI_Comm comm);
+/// Collective; requires the same path.
+std::unique_ptr<NewFile> create_on_all(const char* function, const std::string& path,
+                                       MPI_Comm comm);
 
 /// The file, open on every rank of `comm`. Throws IoError if the ranks see different files.
 /// Collective.

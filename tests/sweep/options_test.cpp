@@ -8,9 +8,6 @@
 
 #include <array>
 #include <cstdint>
-#include <exception>
-#include <functional>
-#include <initializer_list>
 #include <optional>
 #include <string>
 #include <utility>
@@ -18,76 +15,24 @@
 
 #include "io/scratch_file.hpp"
 #include "shard/io/checkpoint.hpp"
-#include "shard/io/netcdf.hpp"
-#include "shard/io/netcdf_output.hpp"
+#include "shard/io/matrix_market.hpp"
 #include "shard/io/safetensors.hpp"
 #include "shard/redistribute/coupling.hpp"
 #include "shard/shard.hpp"
+#include "shard/solve/sparse_matrix.hpp"
 #include "support/support.hpp"
+#include "sweep/options.hpp"
 
 namespace sweep_options_test {
 
-struct Lat;
 struct Lon;
-struct Cells;
+struct Row;
 struct Sphere;
 
-using namespace shard;
-using shard::testing::rank;
-using shard::testing::ranks;
 using shard::testing::ScopedVariable;
 using shard::testing::ScratchFile;
 using Space = Kokkos::DefaultHostExecutionSpace;
-using Line  = Mesh<Lat>;
 using Plane = Mesh<Lat, Lon>;
-using Field = ShardedView<double**, Kokkos::LayoutRight, ShardDim<0, Lat, Halo<2>, Periodic>,
-                          Kokkos::HostSpace>;
-
-/// Whether this is the rank whose option differs.
-bool differs() { return rank() == ranks() - 1; }
-/// `others`, but `mine` on the last rank.
-template <class T>
-T differ(T others, T mine) {
-  return differs() ? mine : others;
-}
-
-Line line() { return Line(MPI_COMM_WORLD, {0}); }
-Field field(const Line& mesh, index_t rows = 24) { return Field("f", mesh, {rows, 3}); }
-
-/// An option, the parts that the message of the exception has, and the call.
-struct Case {
-  std::string option;
-  std::vector<std::string> parts;
-  std::function<void()> call;
-};
-
-/// What a call throws: "agreement", "argument", "other", or "nothing", and its message.
-std::pair<std::string, std::string> thrown_by(const std::function<void()>& call) {
-  try {
-    call();
-    return {"nothing", ""};
-  } catch (const AgreementError& e) {
-    return {"agreement", e.what()};
-  } catch (const ArgumentError& e) {
-    return {"argument", e.what()};
-  } catch (const std::exception& e) {
-    return {"other", e.what()};
-  }
-}
-
-/// Expects an exception of this kind on every rank. Collective: a rank alone with its exception
-/// shows as a failure if the others end, else as a hang.
-void expect_refused(const char* kind, const std::vector<Case>& cases) {
-  for (const Case& c : cases) {
-    SCOPED_TRACE(c.option);
-    const auto [thrown, message] = thrown_by(c.call);
-    EXPECT_EQ(thrown, kind) << message;
-    for (const std::string& part : c.parts)
-      EXPECT_NE(message.find(part), std::string::npos) << "no \"" << part << "\" in " << message;
-    MPI_Barrier(MPI_COMM_WORLD);
-  }
-}
-void expect_disagreement(const std::vector<Case>& cases) { expect_refused("agreement", cases); }
 
 TEST(Options, OfMeshes) {
   const int n = ranks();
@@ -287,7 +232,7 @@ TEST(Options, OfReductionsAndCollectives) {
       more("more", 4, 4);
   const auto cut = static_cast<std::size_t>(4 * ranks());
   const Kokkos::View<double***, Kokkos::LayoutRight, Kokkos::HostSpace> cube("cube", cut, cut, cut),
-      tall("tall", 2, cut, cut), wide("wide", cut, 4, cut);
+      wide("wide", cut, 4, cut);
   expect_disagreement(
       {{"number of fields of reduce",
         {"2", "1"},
@@ -371,6 +316,16 @@ TEST(Options, OfGradientBuckets) {
                         }}});
 }
 
+TEST(Options, OfMatrixFiles) {
+  const Line mesh       = line();
+  const std::int64_t id = rank();
+  const SparseMatrix<double, Lat, Row> a(mesh, {id}, {{id, id, 1.0}});
+  const ScratchFile one("one"), two("two");
+  expect_disagreement({{"path", {"one", "two"}, [&] {
+                          write_matrix_market(mesh, differ(one.path(), two.path()), a);
+                        }}});
+}
+
 TEST(Options, OfCheckpoints) {
   const Line mesh = line();
   const Field f   = field(mesh);
@@ -389,73 +344,6 @@ TEST(Options, OfCheckpoints) {
        {"name in load", {"step", "time"}, [&] {
           checkpoint(differ("step", "time")).load(one.path());
         }}});
-}
-
-TEST(Options, OfNetcdfOutput) {
-  const Line mesh = line();
-  const Field f   = field(mesh);
-  const ScratchFile one("one.nc"), two("two.nc");
-  try {
-    const NetcdfOutput file(mesh.communicator(), one.path());
-  } catch (const NetcdfError&) {
-    GTEST_SKIP() << "the library was built without NetCDF";
-  }
-  struct Said {
-    std::string path      = {};
-    ExistingFile existing = ExistingFile::replace;
-    std::string dimension = "y", units = "m", title = "a run", time = "days since 2000-01-01";
-    NetcdfType type = NetcdfType::float64;
-    double middle = 1.0, edge = 0.5;
-    std::string variable = "v";
-    std::size_t entry    = 0;
-    bool is_record       = true;
-  };
-  const auto write = [&](const Said& said) {
-    return [&, said] {
-      NetcdfOutput file(mesh.communicator(), said.path.empty() ? one.path() : said.path,
-                        said.existing);
-      if (said.is_record)
-        file.add_time(said.time);
-      else
-        file.add_dimension("time", 3);
-      file.add_dimension(said.dimension, 24);
-      file.add_coordinate("x", std::vector<double>{0.0, said.middle, 2.0}, {},
-                          std::vector<double>{-0.5, said.edge, 1.5, 2.5});
-      file.add_variable("v", {"time", said.dimension, "x"}, said.type, {{"units", said.units}});
-      file.add_variable("w", {"time", said.dimension, "x"}, said.type);
-      file.add_attribute({"title", said.title});
-      file.write(said.variable, said.entry, f);
-      file.close();
-    };
-  };
-  expect_disagreement(
-      {{"path", {"one.nc", "two.nc"}, write({.path = differ(one.path(), two.path())})},
-       {"existing",
-        {"extends"},
-        write({.existing = differ(ExistingFile::replace, ExistingFile::extend)})},
-       {"dimension", {"y=24", "z=24"}, write({.dimension = differ("y", "z")})},
-       {"attribute", {"units=m", "units=km"}, write({.units = differ("m", "km")})},
-       {"attribute of the file",
-        {"a run", "another"},
-        write({.title = differ("a run", "another")})},
-       {"units of time",
-        {"2000", "2001"},
-        write({.time = differ("days since 2000-01-01", "days since 2001-01-01")})},
-       {"record dimension", {"time=0", "time=3"}, write({.is_record = !differs()})},
-       {"type",
-        {"double", "float"},
-        write({.type = differ(NetcdfType::float64, NetcdfType::float32)})},
-       {"coordinate", {}, write({.middle = differ(1.0, 1.25)})},
-       {"edges", {}, write({.edge = differ(0.5, 0.75)})},
-       {"variable", {"\"v\"", "\"w\""}, write({.variable = differ("v", "w")})},
-       {"entry", {"entry 0", "entry 1"}, write({.entry = differ<std::size_t>(0, 1)})}});
-  NetcdfOutput file(mesh.communicator(), one.path());
-  file.add_time("days since 2000-01-01");
-  expect_disagreement({{"entry of a number", {"entry 0", "entry 1"}, [&] {
-                          file.write("time", differ<std::size_t>(0, 1), 1.0);
-                        }}});
-  file.write("time", 0, 1.0);
-  file.close();
 }
 
 /// y = x

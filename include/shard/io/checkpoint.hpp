@@ -168,8 +168,8 @@ class Checkpoint {
   /// so `path` is always the old file or a complete one. Each rank writes its part of the file, so
   /// all ranks must see the folder. Collective; fences Kokkos. Throws on every rank: IoError if the
   /// file can't be written, `path` is no regular file, or another program has put a file there
-  /// meanwhile (which is kept), AgreementError if the ranks added different state or
-  /// gave other paths. A killed job leaves a file `<path>.<process>.<n>.part`.
+  /// meanwhile (which is kept); AgreementError if the ranks added other state or gave other paths.
+  /// A killed job leaves a file `<path>.<process>.<n>.part`.
   void save(const std::string& path) const;
 
   /// Reads everything, each rank its part, first into separate memory: a rank needs memory for its

@@ -71,7 +71,7 @@ SparseMatrix<T, Axis, Row, Column> read_matrix_market(const Mesh<MeshAxes...>& m
 
 /// Writes a matrix whose ids count from 0: real, general, in the order of ranks and places, with 17
 /// digits. The file is replaced when it is complete. Collective over the mesh. Throws IoError on
-/// every rank.
+/// every rank; AgreementError if the ranks gave other paths.
 template <class T, class Axis, class Row, class Column, class Memory, class... MeshAxes>
 void write_matrix_market(const Mesh<MeshAxes...>& mesh, const std::string& path,
                          const SparseMatrix<T, Axis, Row, Column, Memory>& a) {

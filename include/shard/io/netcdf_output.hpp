@@ -45,7 +45,8 @@ class NetcdfOutput {
   /// declared as for a new file. The first write compares it with the file: other dimensions,
   /// variables, attributes of variables or values of coordinates are an ArgumentError on every
   /// rank. The attributes of the file as a whole stay as they are. Throws NetcdfError in a build
-  /// with neither PnetCDF nor NetCDF.
+  /// with neither PnetCDF nor NetCDF. The first write compares the ranks too: other paths or
+  /// declarations are an AgreementError on every rank.
   NetcdfOutput(MPI_Comm comm, const std::string& path,
                ExistingFile existing = ExistingFile::replace);
   /// Without close() the new file is removed. Collective, but not while an exception is thrown.

@@ -61,7 +61,8 @@ template <class T, class Memory = Kokkos::DefaultExecutionSpace::memory_space>
 class GradientBuckets {
  public:
   /// Collective over the mesh of `like`: for the gradients of a complete arena, summed over the
-  /// mesh axes that shard `like` (batch too), in buckets of at least `bytes`.
+  /// mesh axes that shard `like` (batch too), in buckets of at least `bytes`. AgreementError on
+  /// every rank if the ranks' buckets differ.
   template <class Field>
   GradientBuckets(const Field& like, const ParameterArena<T, Memory>& gradients,
                   index_t bytes = index_t{25} << 20)
