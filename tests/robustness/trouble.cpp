@@ -184,6 +184,8 @@ class Program {
     using Gradients = Kokkos::View<double*, Kokkos::LayoutRight, Kokkos::HostSpace>;
     const Gradients gradients("gradients", 100);
     const shard::GradientSum<double, Kokkos::HostSpace> gradient_sum(t_, 100);
+    const shard::GradientNorm<double, Kokkos::HostSpace> gradient_norm(0, 100,
+                                                                       mesh_.communicator());
     shard::ParameterArena<double, Kokkos::HostSpace> arena("arena", 100);
     arena.take_arrays("layer", {{"weight", {10, 10}}});
     using Buckets = shard::GradientBuckets<double, Kokkos::HostSpace>;
@@ -204,9 +206,7 @@ class Program {
     if (what == "max") shard::max(Space(), t_);
     if (what == "gather") shard::gather(Space(), whole, t_);
     if (what == "gradient_sum") gradient_sum(Space(), gradients);
-    if (what == "gradient_norm")
-      shard::GradientNorm<double, Kokkos::HostSpace>(0, 100, mesh_.communicator())(Space(),
-                                                                                   gradients);
+    if (what == "gradient_norm") gradient_norm(Space(), gradients);
     if (what == "save") state.save(path);
     if (what == "load") state.load(path);
     if (what == "buckets") buckets.emplace(t_, arena);

@@ -32,6 +32,8 @@ struct Sphere;
 using shard::testing::ScopedVariable;
 using shard::testing::ScratchFile;
 using Space = Kokkos::DefaultHostExecutionSpace;
+using Image = ShardedView<double****, Kokkos::LayoutRight, ShardDim<2, Lat, Halo<1>, Periodic>,
+                          Kokkos::HostSpace>;
 using Plane = Mesh<Lat, Lon>;
 
 TEST(Options, OfMeshes) {
@@ -305,15 +307,70 @@ TEST(Options, OfWeights) {
         }}});
 }
 
-TEST(Options, OfGradientBuckets) {
-  const Field x = field(line());
+TEST(Options, OfLayers) {
+  const Line mesh = line();
+  const Image x("x", mesh, {2, 4, 24, 6});
+  const auto state = [&](const auto& layer) { return [&, layer] { (void)layer.state(x); }; };
+  std::vector<double> weights(24, 1.0), others = weights;
+  others.back()  = 2.0;
+  const int half = differ(2, 4);
+  expect_disagreement(
+      {{"groups", {"2", "4"}, state(GroupNorm{half, 4})},
+       {"eps", {"1e-05", "0.001"}, state(GroupNorm{2, 4, differ(1e-5, 1e-3)})},
+       {"affine", {"affine 1", "affine 0"}, state(GroupNorm{2, 4, 1e-5, differ(true, false)})},
+       {"eps of BatchNorm", {"1e-05", "0.001"}, state(BatchNorm{4, differ(1e-5, 1e-3)})},
+       {"momentum", {"0.1", "0.2"}, state(BatchNorm{4, 1e-5, differ(0.1, 0.2)})},
+       {"weights of AreaWeighted",
+        {"row 23 1", "row 23 2"},
+        state(AreaWeighted<GroupNorm>{{2, 4}, differ(weights, others)})},
+       {"heads", {"heads", "2", "4"}, state(WindowAttention<4, 3>{.heads = half})},
+       {"scale",
+        {"0.5", "0.25"},
+        state(WindowAttention<4, 3>{.heads = 2, .scale = differ(0.5, 0.25)})},
+       {"shift", {}, state(WindowAttention<4, 3>{.heads = 2, .shift = {differ<index_t>(0, 1), 0}})},
+       {"masked",
+        {},
+        state(WindowAttention<4, 3>{.heads = 2, .shift = {1, 0}, .masked = {differs(), false}})},
+       {"weights of MeanSquare",
+        {"row 23 1", "row 23 2"},
+        [&] { (void)MeanSquare(x, differ(weights, others)); }},
+       {"weights of AnomalyCorrelation",
+        {"row 23 1", "row 23 2"},
+        [&] { (void)AnomalyCorrelation(x, differ(weights, others)); }},
+       {"delta", {"0.5", "0.25"}, [&] { (void)Huber(x, weights, differ(0.5, 0.25)); }}});
+}
+
+TEST(Options, OfTraining) {
+  const Line mesh = line();
+  const Image x("x", mesh, {2, 4, 24, 6});
+  using Loss      = LossScale<double, Kokkos::HostSpace>;
+  const auto loss = [&](index_t count, const LossScaleOptions& options) {
+    return [&, count, options] { const Loss scale(count, mesh.communicator(), options); };
+  };
   Arena arena("arena", 8);
   arena.take_arrays("one", {{"weight", {4}}});
   arena.take_arrays("two", {{"weight", {4}}});
-  expect_disagreement({{"bytes", {"4 4 values", "8 values"}, [&] {
-                          const GradientBuckets<double, Kokkos::HostSpace> buckets(
-                              x, arena, differ<index_t>(32, 64));
-                        }}});
+  using Buckets = GradientBuckets<double, Kokkos::HostSpace>;
+  using Sum     = GradientSum<double, Kokkos::HostSpace>;
+  using Norm    = GradientNorm<double, Kokkos::HostSpace>;
+  expect_disagreement(
+      {{"initial", {"8", "16"}, loss(4, {.initial = differ(8.0, 16.0)})},
+       {"growth", {"2", "4"}, loss(4, {.growth = differ(2.0, 4.0)})},
+       {"backoff", {"0.5", "0.25"}, loss(4, {.backoff = differ(0.5, 0.25)})},
+       {"interval", {"10", "20"}, loss(4, {.interval = differ<index_t>(10, 20)})},
+       {"gradients of LossScale", {"4", "5"}, loss(differ<index_t>(4, 5), {})},
+       {"gradients of GradientSum", {"4", "5"}, [&] { const Sum sum(x, differ<index_t>(4, 5)); }},
+       {"channels of GradientSum",
+        {},
+        [&] {
+          const Sum sum(x, 4, differ(GradientsOf::all_channels, GradientsOf::owned_channels));
+        }},
+       {"gradients of GradientNorm",
+        {"4", "5"},
+        [&] { const Norm norm(differ<index_t>(4, 5), 2, mesh.communicator()); }},
+       {"bytes of GradientBuckets", {"4 4 values", "8 values"}, [&] {
+          const Buckets buckets(x, arena, differ<index_t>(64, 32));
+        }}});
 }
 
 TEST(Options, OfMatrixFiles) {

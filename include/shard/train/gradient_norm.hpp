@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstddef>
 
+#include "shard/base/impl/same_options.hpp"
 #include "shard/model/optimiser_kernels.hpp"
 
 namespace shard {
@@ -33,15 +34,20 @@ class GradientNorm {
 
   /// For `replicated` gradients (already summed over the ranks), followed by `sharded` ones, of
   /// which each rank of `comm` (`mesh.communicator<Axis>()`) has its own. Sharded ones are summed
-  /// over the ranks of `comm`, replicated ones counted once. Throws ArgumentError for an
-  /// intercommunicator.
+  /// over the ranks of `comm`, replicated ones counted once. Collective over `comm`. Throws
+  /// ArgumentError for an intercommunicator, AgreementError if the ranks give other numbers of
+  /// replicated ones.
   explicit GradientNorm(index_t replicated, index_t sharded = 0, MPI_Comm comm = MPI_COMM_NULL)
       : replicated_(replicated),
         sharded_(sharded),
         comm_(comm == MPI_COMM_NULL ? comm : impl::require_communicator(comm, "GradientNorm")),
         sums_("shard::gradient squares",
               static_cast<std::size_t>(impl::sum_blocks(replicated) + impl::sum_blocks(sharded))),
-        sums_host_(Kokkos::create_mirror_view(sums_)) {}
+        sums_host_(Kokkos::create_mirror_view(sums_)) {
+    if (comm_ != MPI_COMM_NULL)
+      impl::require_same_options(comm_, "GradientNorm",
+                                 {{"replicated gradients", static_cast<double>(replicated)}});
+  }
 
   /// The norm. Fences `space`; collective over the communicator if one was given. Throws
   /// ArgumentError for another number of values.

@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "shard/base/error.hpp"
+#include "shard/base/impl/same_options.hpp"
 #include "shard/collectives/impl/collectives_call.hpp"
 #include "shard/comm/impl/rank_group.hpp"
 #include "shard/view/sharded_view.hpp"
@@ -37,7 +38,11 @@ class GradientSum {
       : mesh_(like.geometry().mesh),
         group_(impl::RankGroup::of(like.geometry(),
                                    channels == GradientsOf::all_channels ? ~0U : ~2U)),
-        most_(count) {}
+        most_(count) {
+    impl::require_same_options(like.communicator(), "GradientSum",
+                               {{"gradients", static_cast<double>(count)},
+                                {"GradientsOf", static_cast<double>(channels)}});
+  }
 
   /// The sum in place. Collective over the same ranks; fences `space`.
   template <class Space>

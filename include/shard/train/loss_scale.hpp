@@ -50,13 +50,20 @@ class LossScale {
  public:
   using View = Kokkos::View<T*, Kokkos::LayoutRight, Memory>;  ///< gradients
 
-  /// For `count` gradients, on the ranks of `comm`. Throws ArgumentError for MPI_COMM_NULL and
-  /// intercommunicators.
+  /// For `count` gradients, on the ranks of `comm`. Collective. Throws ArgumentError for
+  /// MPI_COMM_NULL and intercommunicators, AgreementError if the ranks give other numbers.
   LossScale(index_t count, MPI_Comm comm, const LossScaleOptions& with = {})
       : options(with),
         norm_(count),
         comm_(impl::require_communicator(comm, "LossScale")),
-        scale_(with.initial) {}
+        scale_(with.initial) {
+    impl::require_same_options(comm_, "LossScale",
+                               {{"gradients", static_cast<double>(count)},
+                                {"initial", with.initial},
+                                {"growth", with.growth},
+                                {"backoff", with.backoff},
+                                {"interval", static_cast<double>(with.interval)}});
+  }
 
   /// The factor.
   double value() const { return scale_; }

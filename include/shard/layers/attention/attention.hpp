@@ -10,6 +10,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "shard/base/impl/same_options.hpp"
 #include "shard/base/wanted.hpp"
 #include "shard/exchange/impl/reindexed.hpp"
 #include "shard/exchange/stale.hpp"
@@ -78,6 +79,10 @@ struct GroupedAttention {
   auto state(const Q& q) const {
     using Moved = OwnedOnlyOf<Q>;
     require_rank<Q>();
+    require_same_options(q.communicator(), Layer::name,
+                         {{"heads", static_cast<double>(self().heads)},
+                          {"scale", self().scale},
+                          {"masked", self().masks()}});
     require_attention(Layer::name, self().heads, q);
     AttentionState<Moved> s;
     auto partitions = q.partitions();
@@ -314,6 +319,11 @@ struct WindowAttention
   static constexpr const char* name = "WindowAttention";
 
   static constexpr index_t size(int d) { return sizes[static_cast<std::size_t>(d)]; }
+  double masks() const {  // as one number: a bit for each dimension
+    int bits = 0;
+    for (int d = 0; d < static_cast<int>(sizeof...(Sizes)); ++d) bits |= masked[d] ? 1 << d : 0;
+    return bits;
+  }
   index_t turn(int d, index_t n) const { return n > 0 ? (shift[d] % n + n) % n : 0; }
   void require_extent(int, index_t) const {}
   bool moves(int d, const Partition& p) const {
@@ -354,6 +364,8 @@ struct GridAttention
  private:
   friend impl::GroupedAttention<GridAttention, static_cast<int>(sizeof...(Sizes))>;
   static constexpr const char* name = "GridAttention";
+
+  static constexpr double masks() { return 0.0; }
 
   static constexpr index_t size(int d) { return sizes[static_cast<std::size_t>(d)]; }
   void require_extent(int d, index_t n) const {

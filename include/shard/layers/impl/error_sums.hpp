@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "shard/base/impl/same_options.hpp"
 #include "shard/comm/impl/rank_group.hpp"
 #include "shard/layers/impl/error_kernels.hpp"
 #include "shard/layers/impl/layer_checks.hpp"
@@ -27,14 +28,16 @@ class WeightedSums {
                 "type MeanSquare<typename Field::memory_space>");
 
  protected:
-  /// Collective over the mesh of `like`; computes `kinds` sums at a time.
+  /// Collective over the mesh of `like`; computes `kinds` sums at a time. `parameter`: of the
+  /// function that is summed.
   template <class Field>
   WeightedSums(std::string_view name, const Field& like, const std::vector<double>& row_weights,
-               int kinds)
+               int kinds, double parameter = 0.0)
       : name_(name), kinds_(kinds), channels_(like.global_extent(1)) {
     static_assert(Field::rank >= 3 && Field::rank <= 5,
                   "the field is [batch, channel, one to three spatial dimensions]");
     const index_t rows = like.global_extent(2);
+    require_same_options(like.communicator(), name, {{"parameter", parameter}}, row_weights);
     if (!row_weights.empty())
       require_extent(name, like.label(), "rows, as many as there are weights,", rows,
                      static_cast<index_t>(row_weights.size()));
@@ -188,7 +191,7 @@ class MeanError : protected WeightedSums<Memory> {
   template <class Field>
   MeanError(std::string_view name, const Field& like, const std::vector<double>& row_weights,
             const ErrorTerm& term)
-      : WeightedSums<Memory>(name, like, row_weights, 1), term_(term) {}
+      : WeightedSums<Memory>(name, like, row_weights, 1, term.delta), term_(term) {}
 
  private:
   template <class Space, class Y, class Target>

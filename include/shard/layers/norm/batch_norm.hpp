@@ -80,7 +80,9 @@ struct BatchNorm : NormLayer<BatchNorm> {
     using View = Kokkos::View<double*, typename X::memory_space>;
     auto s     = impl::norm_state<State<typename X::memory_space>>(
         x, options(), statistics == BatchStatistics::world);
-    const auto owned   = static_cast<std::size_t>(x.extent(1));
+    const auto owned = static_cast<std::size_t>(x.extent(1));
+    if (statistics == BatchStatistics::world)
+      impl::require_same_options(x.communicator(), "BatchNorm", {{"momentum", momentum}});
     s.running_mean     = View("shard::running mean", owned);
     s.running_variance = View("shard::running variance", owned);
     Kokkos::deep_copy(s.running_variance, 1.0);

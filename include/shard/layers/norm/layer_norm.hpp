@@ -85,6 +85,7 @@ struct LayerNorm : NormPullbackParts<LayerNorm> {
       const auto mesh  = x.geometry().mesh;
       const auto group = impl::RankGroup::of(x.geometry(), 2U);
       if (group->size() > 1) {
+        impl::require_same_norm(options(), x.communicator());
         using Merge = impl::GroupMerge<typename X::memory_space>;
         s.others    = std::make_shared<Merge>(mesh, group, 2 * cells);
         s.cell_sums = typename S::View("shard::norm sums", n);

@@ -10,6 +10,7 @@
 
 #include "shard/base/wanted.hpp"
 #include "shard/base/impl/host_space.hpp"
+#include "shard/base/impl/same_options.hpp"
 #include "shard/comm/impl/device_gather.hpp"
 #include "shard/comm/impl/rank_group.hpp"
 #include "shard/exchange/stale.hpp"
@@ -78,8 +79,17 @@ void allocate_norm_state(NormState<Memory>& s, index_t batch, index_t owned, ind
   s.gathered        = Host("shard::norm gathered", 3 * slots * all);
 }
 
+/// Collective: throws AgreementError unless all ranks have the same options.
+inline void require_same_norm(const NormOptions& norm, MPI_Comm comm) {
+  require_same_options(comm, norm.name,
+                       {{"groups", static_cast<double>(norm.groups.groups)},
+                        {"channels", static_cast<double>(norm.groups.channels)},
+                        {"eps", norm.eps},
+                        {"affine", norm.affine ? 1.0 : 0.0}});
+}
+
 /// The state for fields with x's mesh and partitions. Collective over the mesh, unless every rank
-/// has its own statistics.
+/// has its own statistics. AgreementError if the ranks have other options.
 template <class State, class X>
 State norm_state(const X& x, const NormOptions& norm, bool shared = true) {
   State s;
@@ -87,7 +97,10 @@ State norm_state(const X& x, const NormOptions& norm, bool shared = true) {
   unsigned dims = (norm.groups.over_batch ? 1U : 0U) | (s.groups.across ? 2U : 0U);
   for (int d = 2; d < X::rank; ++d) dims |= 1U << d;
   s.mesh = x.geometry().mesh;
-  if (shared) s.group = RankGroup::of(x.geometry(), dims);
+  if (shared) {
+    require_same_norm(norm, x.communicator());
+    s.group = RankGroup::of(x.geometry(), dims);
+  }
   index_t cells = 1;
   for (int d = 2; d < X::rank; ++d) cells *= x.extent(d);
   allocate_norm_state(s, x.extent(0), x.extent(1), cells);
@@ -101,6 +114,7 @@ State norm_state(const X& x, const NormOptions& norm, bool shared = true) {
 template <class State, class X>
 void set_row_weights(State& s, const X& x, std::string_view function,
                      const std::vector<double>& weights) {
+  require_same_options(x.communicator(), function, {}, weights);
   require_area_weights(function, x.label(), x.global_extent(2), weights);
   using View    = decltype(s.row_weights);
   s.row_weights = View("shard::norm row weights", static_cast<std::size_t>(x.extent(2)));

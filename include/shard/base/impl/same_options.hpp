@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef SHARD_BASE_IMPL_SAME_OPTIONS_HPP
+#define SHARD_BASE_IMPL_SAME_OPTIONS_HPP
+
+#include <mpi.h>
+
+#include <initializer_list>
+#include <string_view>
+#include <vector>
+
+namespace shard::impl {
+
+/// A number by which an object computes: an option, or how many values it is for.
+struct NamedNumber {
+  std::string_view name;
+  double value;
+};
+
+/// Collective: throws AgreementError, with both values, on every rank unless all ranks give the
+/// same numbers, and the same weights to the last bit.
+void require_same_options(MPI_Comm comm, std::string_view function,
+                          std::initializer_list<NamedNumber> options,
+                          const std::vector<double>& weights = {});
+
+}  // namespace shard::impl
+
+#endif
