@@ -9,18 +9,28 @@
 
 namespace shard::impl {
 
+namespace {
+
+void append(std::string& words, std::string_view name, double value) {
+  char number[32];
+  const auto end = std::to_chars(number, number + sizeof(number), value);
+  words.append(words.empty() ? "" : ", ").append(name).append(" ").append(number, end.ptr);
+}
+
+}  // namespace
+
+std::string text_of(std::initializer_list<NamedNumber> options) {
+  std::string words;
+  for (const NamedNumber& option : options) append(words, option.name, option.value);
+  return words;
+}
+
 void require_same_options(MPI_Comm comm, std::string_view function,
                           std::initializer_list<NamedNumber> options,
                           const std::vector<double>& weights) {
-  std::string words;
-  const auto add = [&](std::string_view name, double value) {
-    char number[32];
-    const auto end = std::to_chars(number, number + sizeof(number), value);
-    words.append(words.empty() ? "" : ", ").append(name).append(" ").append(number, end.ptr);
-  };
-  for (const NamedNumber& option : options) add(option.name, option.value);
+  std::string words = text_of(options);
   for (std::size_t row = 0; row < weights.size(); ++row)
-    add("weight of row " + std::to_string(row), weights[row]);
+    append(words, "weight of row " + std::to_string(row), weights[row]);
   require_agreement(comm, function, words);
 }
 

@@ -2,13 +2,12 @@
 #include "shard/solve/impl/krylov.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstddef>
-#include <cstdio>
 #include <limits>
 
 #include "shard/base/error.hpp"
+#include "shard/base/impl/same_options.hpp"
 
 namespace shard::impl {
 
@@ -34,15 +33,15 @@ SolveProgress::SolveProgress(const SolveOptions& options, const char* method, bo
 void SolveProgress::agree(MPI_Comm comm, const char* method, std::size_t null_vectors,
                           const std::string& more) {
   if (is_agreed_) return;
-  std::array<char, 256> words{};
-  std::snprintf(words.data(), words.size(),
-                "relative %.17g, absolute %.17g, iterations %d, restart %d, flexible %d, "
-                "determinism %s, a null space of %d vectors",
-                options_.relative, options_.absolute, options_.iterations, options_.restart,
-                options_.flexible ? 1 : 0,
-                options_.determinism == Determinism::ordered ? "ordered" : "on_one_mesh",
-                static_cast<int>(null_vectors));
-  require_agreement(comm, method, words.data() + more);
+  require_agreement(comm, method,
+                    text_of({{"relative", options_.relative},
+                             {"absolute", options_.absolute},
+                             {"iterations", options_.iterations},
+                             {"restart", options_.restart},
+                             {"flexible", options_.flexible},
+                             {"ordered", options_.determinism == Determinism::ordered},
+                             {"null vectors", null_vectors}}) +
+                        more);
   is_agreed_ = true;
 }
 

@@ -73,17 +73,6 @@ double LevelGrid::smallest_rough() const {
   return std::min((least + smooth) / all, 1.0);
 }
 
-void require_same_levels(MPI_Comm comm, int cycle, int smoothing, int levels,
-                         const std::array<index_t, 3>& cells) {
-  require_agreement(comm, "Multigrid",
-                    "cycle " + text(index_t{cycle}) + ", smoothing " + text(index_t{smoothing}) +
-                        ", levels " + text(index_t{levels}) +
-                        ", gather_below, cells_per_rank and bottom " + text(cells.data(), 3));
-  if (smoothing < 1 || levels < 1)
-    throw_argument("Multigrid", {"smoothing is ", text(index_t{smoothing}), " and levels ",
-                                 text(index_t{levels}), "; both must be at least 1"});
-}
-
 index_t nearest_begin(index_t begin, index_t from_size, index_t to_size) {
   return (2 * begin * to_size + from_size) / (2 * from_size);
 }

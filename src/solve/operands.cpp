@@ -5,15 +5,10 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <string>
 
 #include "shard/base/error.hpp"
 #include "shard/mesh/impl/mesh_state.hpp"
-#include "shard/solve/diffusion.hpp"
-#include "shard/solve/impl/galerkin_levels.hpp"
-#include "shard/solve/preconditioners.hpp"
 
 namespace shard::impl {
 
@@ -37,12 +32,6 @@ bool is_within(const Steps* dims, int count, index_t offset) {
 }
 
 }  // namespace
-
-std::string digits_of(double value) {
-  std::array<char, 32> words{};
-  std::snprintf(words.data(), words.size(), "%.17g", value);
-  return words.data();
-}
 
 MPI_Comm owners_of(std::string_view function, const Geometry& field, int d) {
   const DimGeometry& dim = field.dims[Geometry::at(d)];
@@ -84,24 +73,6 @@ bool share_points(const FieldArgs& a, const void* a_origin, const FieldArgs& b,
 void throw_shared(std::string_view function, const Geometry& to, const Geometry& from) {
   throw_argument(function, {"the output \"", to.label, "\" has memory of the input \"", from.label,
                             "\"; give another field"});
-}
-
-void require_same_steps(MPI_Comm comm, int steps, double largest, double smallest) {
-  require_agreement(comm, "Chebyshev",
-                    text(index_t{steps}) + " steps for eigenvalues from " + digits_of(smallest) +
-                        " to " + digits_of(largest));
-}
-
-void require_same_galerkin(MPI_Comm comm, int levels, int smoothing, int visits, double rough) {
-  require_agreement(comm, "GalerkinMultigrid",
-                    text(index_t{levels}) + " levels, smoothing " + text(index_t{smoothing}) +
-                        ", visits " + text(index_t{visits}) + ", rough " + digits_of(rough));
-}
-
-void require_same_diffusion(MPI_Comm comm, const std::array<double, 3>& spacing, double shift) {
-  require_agreement(comm, "Diffusion",
-                    "spacing " + digits_of(spacing[0]) + ", " + digits_of(spacing[1]) + ", " +
-                        digits_of(spacing[2]) + ", shift " + digits_of(shift));
 }
 
 }  // namespace shard::impl

@@ -182,6 +182,9 @@ std::shared_ptr<const IndexHalo> make_index_halo(MPI_Comm comm, AxisId space,
   int ranks = 0, me = 0;
   check_mpi(MPI_Comm_size(comm, &ranks), "MPI_Comm_size");
   check_mpi(MPI_Comm_rank(comm, &me), "MPI_Comm_rank");
+  require_agreement(comm, input.function,
+                    std::string("elements described by ") + (input.by_ids ? "ids" : "owners") +
+                        (input.unowned_allowed ? ", zero where unowned" : ""));
   require_no_error(comm, input.function, complaint(input, ranks));
   SparseExchange exchange(comm);
 

@@ -128,6 +128,20 @@ TEST(Options, OfFields) {
                                }}});
 }
 
+TEST(Options, OfIndexSpaces) {
+  struct Cell;
+  using Cells       = IndexSpace<Cell, Lat>;
+  const Line mesh   = line();
+  const auto own    = static_cast<std::int64_t>(rank());
+  const auto ids    = by_global_ids({2 * own, 2 * own + 1, (2 * own + 2) % (2 * ranks())}, 2);
+  const auto owners = by_owner({(rank() + 1) % ranks()}, {0}, 2);
+  expect_disagreement(
+      {{"ids or owners", {"ids", "owners"}, [&] { Cells(mesh, differ(ids, owners)); }},
+       {"zero_where_unowned", {"zero where unowned"}, [&] {
+          Cells(mesh, differ(ids, ids.zero_where_unowned()));
+        }}});
+}
+
 TEST(Options, OfExchanges) {
   const Line mesh = line();
   const Field f = field(mesh), g = field(mesh), h = field(mesh);

@@ -6,6 +6,7 @@
 
 #include <string>
 
+#include "shard/base/impl/same_options.hpp"
 #include "shard/base/error.hpp"
 #include "shard/solve/cg.hpp"
 #include "shard/solve/eigenvalues.hpp"
@@ -44,8 +45,7 @@ class ChebyshevSolver : public KrylovSolver<ChebyshevSolver<V, A, M>, V, A, M, 4
 
   /// The bounds as text, which ranks compare.
   std::string numbers() const {
-    return ", eigenvalues from " + impl::digits_of(bounds_.smallest) + " to " +
-           impl::digits_of(bounds_.largest);
+    return ", " + impl::text_of({{"smallest", bounds_.smallest}, {"largest", bounds_.largest}});
   }
 
  private:

@@ -2,26 +2,17 @@
 #ifndef SHARD_SOLVE_DIFFUSION_HPP
 #define SHARD_SOLVE_DIFFUSION_HPP
 
-#include <mpi.h>
-
 #include <Kokkos_Core.hpp>
 
 #include <array>
 #include <tuple>
 #include <type_traits>
 
+#include "shard/base/impl/same_options.hpp"
 #include "shard/solve/impl/diffusion_stencil.hpp"
 #include "shard/solve/stencil_operator.hpp"
 
 namespace shard {
-
-namespace impl {
-
-/// Throws AgreementError on every rank unless all ranks have the same spacing and shift.
-/// Collective.
-void require_same_diffusion(MPI_Comm comm, const std::array<double, 3>& spacing, double shift);
-
-}  // namespace impl
 
 /// The numbers of a Diffusion.
 struct DiffusionOptions {
@@ -53,7 +44,10 @@ class Diffusion : public StencilOperator<Field, impl::DiffusionStencil<K>> {
   Diffusion(const Field& like, const K& k, const DiffusionOptions& options)
       : StencilOperator<Field, Stencil>(like, Stencil{k, weights(options), options.shift}),
         options_(options) {
-    impl::require_same_diffusion(like.communicator(), options.spacing, options.shift);
+    const auto& [x, y, z] = options.spacing;
+    impl::require_same_options(
+        like.communicator(), "Diffusion",
+        {{"spacing", x}, {"spacing", y}, {"spacing", z}, {"shift", options.shift}});
     if constexpr (!Stencil::is_uniform) {
       static_assert(impl::check_coefficients<Field, K>());
       impl::require_alike("Diffusion", like, k);

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "shard/base/error.hpp"
+#include "shard/base/impl/same_options.hpp"
 #include "shard/solve/impl/galerkin_levels.hpp"
 
 namespace shard {
@@ -73,8 +74,11 @@ class GalerkinMultigrid<SparseMatrix<T, Axis, Row, Row, Memory>> {
   GalerkinMultigrid(const Mesh<MeshAxes...>& mesh, const Matrix& a,
                     const std::vector<CoarseLevel<T>>& levels, const GalerkinOptions& options = {})
       : count_(levels.size() + 1) {
-    impl::require_same_galerkin(mesh.communicator(), static_cast<int>(count_), options.smoothing,
-                                options.visits, options.rough);
+    impl::require_same_options(mesh.communicator(), "GalerkinMultigrid",
+                               {{"levels", count_},
+                                {"smoothing", options.smoothing},
+                                {"visits", options.visits},
+                                {"rough", options.rough}});
     impl::require_no_error(
         mesh.template communicator<Axis>(), "GalerkinMultigrid",
         levels.empty() ? "there is no coarse level; give at least one"

@@ -11,6 +11,7 @@
 #include <memory>
 #include <type_traits>
 
+#include "shard/base/impl/same_options.hpp"
 #include "shard/solve/impl/multigrid_hierarchy.hpp"
 
 namespace shard {
@@ -105,8 +106,16 @@ class Multigrid {
 
  private:
   static MultigridCycle agreed(MPI_Comm comm, const MultigridOptions& o) {
-    impl::require_same_levels(comm, static_cast<int>(o.cycle), o.smoothing, o.levels,
-                              {o.gather_below, o.cells_per_rank, o.bottom});
+    impl::require_same_options(comm, "Multigrid",
+                               {{"cycle", o.cycle},
+                                {"smoothing", o.smoothing},
+                                {"levels", o.levels},
+                                {"gather_below", o.gather_below},
+                                {"cells_per_rank", o.cells_per_rank},
+                                {"bottom", o.bottom}});
+    if (o.smoothing < 1 || o.levels < 1)
+      impl::throw_argument("Multigrid", {"smoothing is ", impl::text(o.smoothing), " and levels ",
+                                         impl::text(o.levels), "; both must be at least 1"});
     return o.cycle;
   }
   template <class Space>

@@ -2,13 +2,12 @@
 #ifndef SHARD_SOLVE_PRECONDITIONERS_HPP
 #define SHARD_SOLVE_PRECONDITIONERS_HPP
 
-#include <mpi.h>
-
 #include <Kokkos_Core.hpp>
 
 #include <type_traits>
 #include <vector>
 
+#include "shard/base/impl/same_options.hpp"
 #include "shard/reduce/reduce.hpp"
 #include "shard/solve/operators.hpp"
 
@@ -21,8 +20,6 @@ namespace impl {
 /// the farthest from those before, by the product of distances), which doesn't amplify rounding
 /// errors.
 std::vector<double> chebyshev_steps(double low, double high, int steps);
-/// Throws AgreementError on every rank unless all ranks have these options. Collective.
-void require_same_steps(MPI_Comm comm, int steps, double largest, double smallest);
 
 /// z += e (r - az) / diagonal; from 0 if `zero`, without reading z and az.
 template <class Field>
@@ -149,8 +146,9 @@ class Chebyshev {
 
  private:
   static const A& agreed(const A& a, const V& like, const ChebyshevOptions& options) {
-    impl::require_same_steps(impl::value_communicator(like), options.steps, options.largest,
-                             options.smallest);
+    impl::require_same_options(
+        impl::value_communicator(like), "Chebyshev",
+        {{"steps", options.steps}, {"largest", options.largest}, {"smallest", options.smallest}});
     return a;
   }
   A a_;

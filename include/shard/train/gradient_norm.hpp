@@ -45,8 +45,7 @@ class GradientNorm {
               static_cast<std::size_t>(impl::sum_blocks(replicated) + impl::sum_blocks(sharded))),
         sums_host_(Kokkos::create_mirror_view(sums_)) {
     if (comm_ != MPI_COMM_NULL)
-      impl::require_same_options(comm_, "GradientNorm",
-                                 {{"replicated gradients", static_cast<double>(replicated)}});
+      impl::require_same_options(comm_, "GradientNorm", {{"replicated gradients", replicated}});
   }
 
   /// The norm. Fences `space`; collective over the communicator if one was given. Throws

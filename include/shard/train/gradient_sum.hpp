@@ -39,9 +39,9 @@ class GradientSum {
         group_(impl::RankGroup::of(like.geometry(),
                                    channels == GradientsOf::all_channels ? ~0U : ~2U)),
         most_(count) {
-    impl::require_same_options(like.communicator(), "GradientSum",
-                               {{"gradients", static_cast<double>(count)},
-                                {"GradientsOf", static_cast<double>(channels)}});
+    impl::require_same_options(
+        like.communicator(), "GradientSum",
+        {{"gradients", count}, {"GradientsOf", static_cast<double>(channels)}});
   }
 
   /// The sum in place. Collective over the same ranks; fences `space`.

@@ -58,11 +58,11 @@ class LossScale {
         comm_(impl::require_communicator(comm, "LossScale")),
         scale_(with.initial) {
     impl::require_same_options(comm_, "LossScale",
-                               {{"gradients", static_cast<double>(count)},
+                               {{"gradients", count},
                                 {"initial", with.initial},
                                 {"growth", with.growth},
                                 {"backoff", with.backoff},
-                                {"interval", static_cast<double>(with.interval)}});
+                                {"interval", with.interval}});
   }
 
   /// The factor.

@@ -5,6 +5,7 @@
 #include <mpi.h>
 
 #include <initializer_list>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -14,7 +15,13 @@ namespace shard::impl {
 struct NamedNumber {
   std::string_view name;
   double value;
+
+  template <class Number>
+  constexpr NamedNumber(std::string_view n, Number v) : name(n), value(static_cast<double>(v)) {}
 };
+
+/// "name value, name value", with all digits.
+std::string text_of(std::initializer_list<NamedNumber> options);
 
 /// Collective: throws AgreementError, with both values, on every rank unless all ranks give the
 /// same numbers, and the same weights to the last bit.

@@ -79,10 +79,9 @@ struct GroupedAttention {
   auto state(const Q& q) const {
     using Moved = OwnedOnlyOf<Q>;
     require_rank<Q>();
-    require_same_options(q.communicator(), Layer::name,
-                         {{"heads", static_cast<double>(self().heads)},
-                          {"scale", self().scale},
-                          {"masked", self().masks()}});
+    require_same_options(
+        q.communicator(), Layer::name,
+        {{"heads", self().heads}, {"scale", self().scale}, {"masked", self().masks()}});
     require_attention(Layer::name, self().heads, q);
     AttentionState<Moved> s;
     auto partitions = q.partitions();

@@ -54,8 +54,7 @@ struct RingAttention {
   auto state(const Q& q) const {
     using Moved = impl::OwnedOnlyOf<Q>;
     static_assert(Q::rank == 3, "a RingAttention's fields are [batch, channel, sequence]");
-    impl::require_same_options(q.communicator(), name,
-                               {{"heads", static_cast<double>(heads)}, {"scale", scale}});
+    impl::require_same_options(q.communicator(), name, {{"heads", heads}, {"scale", scale}});
     impl::require_attention(name, heads, q);
     State<Moved> s;
     auto partitions    = q.partitions();

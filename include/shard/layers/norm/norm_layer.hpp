@@ -82,8 +82,8 @@ void allocate_norm_state(NormState<Memory>& s, index_t batch, index_t owned, ind
 /// Collective: throws AgreementError unless all ranks have the same options.
 inline void require_same_norm(const NormOptions& norm, MPI_Comm comm) {
   require_same_options(comm, norm.name,
-                       {{"groups", static_cast<double>(norm.groups.groups)},
-                        {"channels", static_cast<double>(norm.groups.channels)},
+                       {{"groups", norm.groups.groups},
+                        {"channels", norm.groups.channels},
                         {"eps", norm.eps},
                         {"affine", norm.affine ? 1.0 : 0.0}});
 }

@@ -30,9 +30,6 @@ struct InverseRows {
 InverseRows gathered_inverse(MPI_Comm comm, MPI_Comm all, const std::vector<std::int64_t>& rows,
                              const std::vector<MatrixEntry<double>>& entries, double epsilon);
 
-/// Throws AgreementError on every rank unless all ranks have these numbers. Collective.
-void require_same_galerkin(MPI_Comm comm, int levels, int smoothing, int visits, double rough);
-
 /// Throws ArgumentError on every rank unless `largest` is finite.
 void require_positive_diagonal(double largest);
 

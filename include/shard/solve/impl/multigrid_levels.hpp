@@ -42,11 +42,6 @@ struct LevelGrid {
   double diagonal(double shift) const;
 };
 
-/// Throws, on every rank, AgreementError unless all ranks have these options of Multigrid, and
-/// ArgumentError if they aren't possible. Collective.
-void require_same_levels(MPI_Comm comm, int cycle, int smoothing, int levels,
-                         const std::array<index_t, 3>& cells);
-
 /// A partition near `fine` whose begins have coarse cells that begin nearest to them; for a
 /// coarsening by 2 those of several levels, if they are large enough.
 Partition aligned(const Partition& fine, index_t coarse_size);

@@ -35,8 +35,6 @@ MPI_Comm owners_of(std::string_view function, const Geometry& field, int d);
 /// than 1: for libraries that take arrays. Collective over `comm`.
 void require_contiguous(MPI_Comm comm, std::string_view function, const Geometry& field,
                         index_t count, index_t stride);
-/// A number with all its digits, so that texts which ranks compare differ where numbers do.
-std::string digits_of(double value);
 /// Throws ArgumentError: an output is an input.
 [[noreturn]] void throw_shared(std::string_view function, const Geometry& to, const Geometry& from);
 
