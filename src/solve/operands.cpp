@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "shard/solve/impl/operands.hpp"
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -60,13 +59,17 @@ bool share_points(const FieldArgs& a, const void* a_origin, const FieldArgs& b,
     if (a.geometry->owned(d) == 0 || b.geometry->owned(d) == 0) return false;
   const auto bytes = static_cast<const char*>(b_origin) - static_cast<const char*>(a_origin);
   if (a.stride != b.stride || bytes % a.value_size != 0) return a_origin == b_origin;
-  std::array<Steps, max_rank> dims{};
+  std::array<Steps, max_rank> dims{};  // by descending strides
   int count = 0;
-  for (int d = 0; d < rank; ++d)
-    if (const index_t m = a.geometry->owned(d), n = b.geometry->owned(d); m > 1 || n > 1)
-      dims[Geometry::at(count++)] = {a.stride[Geometry::at(d)], 1 - n, m - 1};
-  std::sort(dims.begin(), dims.begin() + count,
-            [](const Steps& x, const Steps& y) { return x.stride > y.stride; });
+  for (int d = 0; d < rank; ++d) {
+    const index_t m = a.geometry->owned(d), n = b.geometry->owned(d);
+    if (m == 1 && n == 1) continue;
+    const Steps steps{a.stride[Geometry::at(d)], 1 - n, m - 1};
+    int at = count++;
+    for (; at > 0 && dims[Geometry::at(at - 1)].stride < steps.stride; --at)
+      dims[Geometry::at(at)] = dims[Geometry::at(at - 1)];
+    dims[Geometry::at(at)] = steps;
+  }
   return is_within(dims.data(), count, bytes / a.value_size);
 }
 

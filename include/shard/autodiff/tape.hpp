@@ -120,13 +120,14 @@ class Tape {
 
  private:
   /// Applies an operation to x and others.
-  template <class X, class... More>
-  void record(std::unique_ptr<impl::TapeRecord<Space>> made, const X& x, const More&...) {
+  template <class Record, class X, class... More>
+  void record(std::unique_ptr<Record> made, const X& x, const More&...) {
     if (first_ == nullptr) {
       first_      = std::make_shared<const X>(x);
       first_type_ = &impl::type_tag<X>;
     }
-    made->apply(space_);
+    // not virtual: GCC 16 inlines other records' apply on a guess, and warns of their members
+    made->Record::apply(space_);
     records_.push_back(std::move(made));
   }
 
