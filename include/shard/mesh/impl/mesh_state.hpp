@@ -63,7 +63,6 @@ class MeshResource {
 enum class KeyKind : std::uint8_t {
   exchange,
   move,
-  reindexing,
   movement,
   coupling,
   collective,
