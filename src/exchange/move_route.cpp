@@ -14,7 +14,7 @@ namespace {
 std::vector<Segment> ranged_segments(const DimSpec& dim, int coordinate) {
   const auto& ranges  = dim.ranges->list;
   const index_t begin = dim.to.begin(coordinate), end = dim.to.end(coordinate);
-  auto range = std::partition_point(ranges.begin(), ranges.end(), [&](const IndexRange& r) {
+  auto range = std::partition_point(ranges.begin(), ranges.end(), [&](const SourceRange& r) {
     return r.target + r.count <= begin;
   });
   std::vector<Segment> segments;
@@ -37,7 +37,7 @@ std::vector<Segment> ranged_segments(const DimSpec& dim, int coordinate) {
 
 /// The ranks that have targets of these elements.
 void append_ranged(const DimSpec& dim, index_t begin, index_t end, std::vector<int>& found) {
-  for (const IndexRange& r : dim.ranges->list) {
+  for (const SourceRange& r : dim.ranges->list) {
     const index_t first = r.step > 0 ? begin - r.source : r.source - end + 1,
                   last  = r.step > 0 ? end - r.source : r.source - begin + 1;
     const index_t low = std::max<index_t>(first, 0), high = std::min(last, r.count);

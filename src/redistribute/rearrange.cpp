@@ -13,14 +13,14 @@ namespace shard::impl {
 
 namespace {
 
-std::shared_ptr<const IndexRanges> ranges_of(std::vector<IndexRange> list) {
-  return std::make_shared<IndexRanges>(std::move(list));
+std::shared_ptr<const SourceRanges> ranges_of(std::vector<SourceRange> list) {
+  return std::make_shared<SourceRanges>(std::move(list));
 }
 
 /// Appends one element, to the last range if it goes on.
-void append(std::vector<IndexRange>& list, index_t source) {
+void append(std::vector<SourceRange>& list, index_t source) {
   if (list.empty()) return list.push_back({0, source, 1, 1});
-  IndexRange& last   = list.back();
+  SourceRange& last   = list.back();
   const index_t step = source - (last.source + last.step * (last.count - 1));
   if (last.count == 1 ? step == 1 || step == -1 : step == last.step) {
     last.step = step;
@@ -48,32 +48,32 @@ void require_rearranged(const char* function, const Geometry& to, const Geometry
                                 "\" come ", text(wanted)});
 }
 
-std::shared_ptr<const IndexRanges> rolled(index_t n, index_t shift) {
+std::shared_ptr<const SourceRanges> rolled(index_t n, index_t shift) {
   const index_t s = n == 0 ? 0 : (shift % n + n) % n;
-  std::vector<IndexRange> list;
+  std::vector<SourceRange> list;
   if (s > 0) list.push_back({0, n - s, s});
   if (n > s) list.push_back({s, 0, n - s});
   return ranges_of(std::move(list));
 }
 
-std::shared_ptr<const IndexRanges> flipped(index_t n) {
-  return ranges_of(n == 0 ? std::vector<IndexRange>{} : std::vector<IndexRange>{{0, n - 1, n, -1}});
+std::shared_ptr<const SourceRanges> flipped(index_t n) {
+  return ranges_of(n == 0 ? std::vector<SourceRange>{} : std::vector<SourceRange>{{0, n - 1, n, -1}});
 }
 
-std::shared_ptr<const IndexRanges> placed(index_t target, index_t source, index_t count) {
-  return ranges_of(count == 0 ? std::vector<IndexRange>{}
-                              : std::vector<IndexRange>{{target, source, count}});
+std::shared_ptr<const SourceRanges> placed(index_t target, index_t source, index_t count) {
+  return ranges_of(count == 0 ? std::vector<SourceRange>{}
+                              : std::vector<SourceRange>{{target, source, count}});
 }
 
-std::shared_ptr<const IndexRanges> sliced(index_t begin, index_t count, index_t step) {
+std::shared_ptr<const SourceRanges> sliced(index_t begin, index_t count, index_t step) {
   if (step == 1) return placed(0, begin, count);
-  std::vector<IndexRange> list;
+  std::vector<SourceRange> list;
   for (index_t i = 0; i < count; ++i) list.push_back({i, begin + i * step, 1});
   return ranges_of(std::move(list));
 }
 
-std::shared_ptr<const IndexRanges> selected(const std::vector<index_t>& indices) {
-  std::vector<IndexRange> list;
+std::shared_ptr<const SourceRanges> selected(const std::vector<index_t>& indices) {
+  std::vector<SourceRange> list;
   for (const index_t i : indices) append(list, i);
   return ranges_of(std::move(list));
 }

@@ -48,12 +48,12 @@ void require_rearranged(const char* function, const Geometry& to, const Geometry
                         index_t extent);
 
 /// The ranges of the operations, for a dimension of n elements.
-std::shared_ptr<const IndexRanges> rolled(index_t n, index_t shift);
-std::shared_ptr<const IndexRanges> flipped(index_t n);
-std::shared_ptr<const IndexRanges> sliced(index_t begin, index_t count, index_t step);
-std::shared_ptr<const IndexRanges> selected(const std::vector<index_t>& indices);
+std::shared_ptr<const SourceRanges> rolled(index_t n, index_t shift);
+std::shared_ptr<const SourceRanges> flipped(index_t n);
+std::shared_ptr<const SourceRanges> sliced(index_t begin, index_t count, index_t step);
+std::shared_ptr<const SourceRanges> selected(const std::vector<index_t>& indices);
 /// Elements [source, source + count) at `target`.
-std::shared_ptr<const IndexRanges> placed(index_t target, index_t source, index_t count);
+std::shared_ptr<const SourceRanges> placed(index_t target, index_t source, index_t count);
 
 /// Number of elements of a slice. Throws ArgumentError for a slice outside of n elements.
 index_t slice_count(index_t n, index_t begin, index_t end, index_t step);
@@ -150,7 +150,7 @@ struct Rearrangement {
 /// Adds a pair whose elements in dimension `dim` are those of the ranges.
 template <class Fields, class To, class From>
 void add_pair(Fields& fields, const To& to, const From& from, int dim,
-              std::shared_ptr<const IndexRanges> ranges) {
+              std::shared_ptr<const SourceRanges> ranges) {
   check_redistribution<To, From>();
   Reindexing dims[To::rank];
   dims[dim].ranges = std::move(ranges);
@@ -269,7 +269,7 @@ struct IndexSelect : impl::OneToOne<IndexSelect> {
     return Partition::balanced(extent(p.size()), p.parts());
   }
   std::vector<index_t> indices_;
-  std::shared_ptr<const impl::IndexRanges> ranges_ = impl::selected({});
+  std::shared_ptr<const impl::SourceRanges> ranges_ = impl::selected({});
 };
 
 /// y = the fields of x one after the other in dimension `dim`; x is a std::tuple or a set

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "shard/base/types.hpp"
-#include "shard/exchange/impl/index_ranges.hpp"
+#include "shard/exchange/impl/source_ranges.hpp"
 #include "shard/exchange/impl/value_kind.hpp"
 #include "shard/view/impl/geometry.hpp"
 
@@ -28,7 +28,7 @@ struct DimSpec {
   int lo = 0, hi = 0;  ///< halo; of a move see Reindexing
   BoundarySide low, high;
   bool wraps = false;  ///< in a renewal: periodic, and elements past the seam are valid as inside
-  std::shared_ptr<const IndexRanges> ranges{};  ///< of a move: see Reindexing
+  std::shared_ptr<const SourceRanges> ranges{};  ///< of a move: see Reindexing
   int layers = 0;      ///< of an index space's halo that are exchanged; 0 for other dimensions
   std::shared_ptr<const IndexHalo> moved{};  ///< of a move between index spaces: the target's owned
                                              ///< elements as a halo of the source
@@ -100,7 +100,7 @@ FieldSpec exchange_spec(const Geometry& geometry, const DimType* types, ValueKin
 struct Reindexing {
   int lo = 0, hi = 0;
   BoundarySide low, high;
-  std::shared_ptr<const IndexRanges> ranges{};
+  std::shared_ptr<const SourceRanges> ranges{};
 
   bool is_identity() const { return lo == 0 && hi == 0 && ranges == nullptr; }
 };

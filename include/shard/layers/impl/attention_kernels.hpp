@@ -8,7 +8,7 @@
 #include <memory>
 
 #include "shard/base/types.hpp"
-#include "shard/exchange/impl/index_ranges.hpp"
+#include "shard/exchange/impl/source_ranges.hpp"
 #include "shard/layers/impl/kernels.hpp"
 #include "shard/view/partition.hpp"
 
@@ -92,7 +92,7 @@ Partition window_partition(const Partition& cells, index_t w, index_t shift);
 Partition comb_partition(const Partition& cells, index_t w);
 /// The points of those groups: of each part of `groups`, a comb_partition, the points of each
 /// stretch of N / w one after the other.
-std::shared_ptr<const IndexRanges> comb_ranges(const Partition& groups, index_t w);
+std::shared_ptr<const SourceRanges> comb_ranges(const Partition& groups, index_t w);
 /// Whether one part owns all points.
 bool is_whole(const Partition& cells);
 

@@ -68,6 +68,7 @@ enum class KeyKind : std::uint8_t {
   collective,
   operand,
   index_move,
+  chain,
   mesh_number
 };
 
