@@ -142,21 +142,10 @@ void check_all(const X& x, const Field& natural) {
 template <class... Axes>
 void check_on(const char* name, const Mesh<Axes...>& mesh) {
   SCOPED_TRACE(name);
-  const auto lats = shard::testing::partition_inputs(rows, mesh.template size<Lat>()),
-             lons = shard::testing::partition_inputs(columns, mesh.template size<Lon>());
-  for (std::size_t p = 0; p < std::max(lats.size(), lons.size()); ++p) {
-    const auto& lat = lats[p % lats.size()];
-    const auto& lon = lons[p % lons.size()];
-    SCOPED_TRACE(lat.first + " x " + lon.first);
-    const std::array<Partition, 2> partitions{lat.second, lon.second};
-    const Field natural("reference", mesh, partitions);
-    for (const auto& input : shard::testing::same_type_inputs<Field>(mesh, partitions)) {
-      SCOPED_TRACE(input.name);
-      check_all(input.field, natural);
-    }
-    SCOPED_TRACE("strided");
-    check_all(shard::testing::strided_input<Field>(mesh, partitions), natural);
-  }
+  shard::testing::for_field_inputs<Field, Lat, Lon>(
+      mesh, rows, columns, [&](const auto& f, const std::array<Partition, 2>& partitions) {
+        check_all(f, Field("reference", mesh, partitions));
+      });
 }
 
 TEST(Sweep, RearrangementsOfFieldsInEachKindOfMemory) {
