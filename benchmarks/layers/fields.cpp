@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include <vector>
+
 #include "shard/layers/norm/batch_norm.hpp"
 #include "shard/layers/norm/elementwise_layer_norm.hpp"
 #include "shard/layers/norm/group_norm.hpp"
@@ -8,6 +10,8 @@
 #include "shard/layers/pointwise/dropout.hpp"
 #include "shard/layers/pointwise/softmax.hpp"
 #include "shard/layers/pointwise/spatial_softmax.hpp"
+#include "shard/redistribute/rearrange.hpp"
+#include "shard/reduce/cumulative_sum.hpp"
 #include "timing.hpp"
 
 namespace {
@@ -75,6 +79,44 @@ Case norm(Layer layer, index_t batch = 1) {
   };
 }
 
+/// An operation of one field, which makes its own y.
+template <class T, class Op>
+Case operation(Op op) {
+  return [op](const Grid& mesh, double least) {
+    const Space space;
+    const Fields<T> f(mesh, 1);
+    const auto y = [&] {
+      if constexpr (requires { op.output(f.x); })
+        return op.output(f.x);
+      else
+        return f.x.like("y");
+    }();
+    const auto dy = y.like("dy");
+    fill(dy.view());
+    const double bytes = bytes_of(y) * 2;
+    answer<T>(least, {0, bytes, bytes_of(f.x) + bytes},
+              {[&] { op.apply(space, y, f.x); }, [&] { op.pullback(space, f.dx, dy); }});
+  };
+}
+
+/// All rows, in another order.
+std::vector<index_t> mixed() {
+  std::vector<index_t> indices;
+  for (index_t i = 0; i < rows; ++i) indices.push_back(i * 37 % rows);
+  return indices;
+}
+
+template <class T>
+Case variance_of_all() {
+  return [](const Grid& mesh, double least) {
+    const Space space;
+    const Fields<T> f(mesh, 1);
+    answer<T>(least, {0, 2 * bytes_of(f.x), 3 * bytes_of(f.x)},
+              {[&] { shard::variance(space, f.x, 1); },
+               [&] { shard::variance_pullback(space, f.dx, f.x, 1.0, 1); }});
+  };
+}
+
 }  // namespace
 
 // op/type/-, or batch x channels x rows x columns
@@ -89,6 +131,15 @@ void add_fields(Cases& cases, bool large) {
                 {"sigmoid/float/-", stateless<float>(shard::Sigmoid{})},
                 {"softmax/float/-", stateless<float>(shard::Softmax{})},
                 {"softmax/double/-", stateless<double>(shard::Softmax{})},
+                {"roll/float/-", operation<float>(shard::Roll(3, 20))},
+                {"flip/float/-", operation<float>(shard::Flip(2))},
+                {"flip_columns/float/-", operation<float>(shard::Flip(3))},
+                {"slice/float/-", operation<float>(shard::Slice(2, 40, 140))},
+                {"slice_by_2/float/-", operation<float>(shard::Slice(2, 0, rows, 2))},
+                {"index_select/float/-", operation<float>(shard::IndexSelect(2, mixed()))},
+                {"cumulative_sum/float/-", operation<float>(shard::CumulativeSum{2})},
+                {"cumulative_sum_columns/float/-", operation<float>(shard::CumulativeSum{3})},
+                {"variance/float/-", variance_of_all<float>()},
                 {"softmax_columns/float/-", with_state<float>(shard::SpatialSoftmax<1>{})},
                 {"softmax_rows/float/-", with_state<float>(shard::SpatialSoftmax<0>{})},
                 {"dropout/float/-", with_state<float>(shard::Dropout{0.1, 7})},

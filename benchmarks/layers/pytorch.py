@@ -128,6 +128,11 @@ def field_case(op, extents):
         "sigmoid": torch.sigmoid, "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
         "softmax": lambda x: F.softmax(x, 1), "softmax_rows": lambda x: F.softmax(x, 2),
         "softmax_columns": lambda x: F.softmax(x, 3), "dropout": lambda x: F.dropout(x, 0.1),
+        "roll": lambda x: torch.roll(x, 20, 3), "flip": lambda x: x.flip(2), "flip_columns": lambda x: x.flip(3),
+        "slice": lambda x: x[:, :, 40:140].clone(), "slice_by_2": lambda x: x[:, :, ::2].clone(),
+        "index_select": lambda x: torch.index_select(x, 2, torch.arange(181) * 37 % 181),
+        "cumulative_sum": lambda x: torch.cumsum(x, 2), "cumulative_sum_columns": lambda x: torch.cumsum(x, 3),
+        "variance": lambda x: torch.var(x),
         "mean_square": lambda x: F.mse_loss(x, target), "mean_absolute": lambda x: F.l1_loss(x, target),
         "huber": lambda x: F.huber_loss(x, target, delta=0.5)}
     if op in plain:

@@ -88,6 +88,47 @@ void for_ranges(const ZigzagPartition& part, int rank, const Use& use) {
   }
 }
 
+/// Runs an operation between a `whole` sequence and a rank's `chunks` of it, one of which is read and
+/// the other written, by the boxes that boxes(all, partition, dim, route) appends.
+template <class Space, class Boxes>
+void with_chunks(const Space& space, const CollectiveCall& call, const PlainView& whole,
+                 const PlainView& chunks, bool combines, const Boxes& boxes) {
+  Collective all(space, call);
+  int dim = 0;
+  ZigzagPartition part(0, 1);
+  const auto check = [&] { part = agree_on_split(all, call, whole, chunks, dim); };
+  all.run(check, [&] {
+    BoxRoute route = combines ? all.combining(all.reduction()) : all.copying();
+    boxes(all, part, dim, route);
+    return one_step(std::move(route));
+  });
+}
+
+/// Gathers the chunks of all ranks on each, or adds all ranks' chunks at their owners.
+template <class Space>
+void share_chunks(const Space& space, const CollectiveCall& call, bool gathers) {
+  const PlainView &whole = gathers ? call.to : call.from, &chunks = gathers ? call.from : call.to;
+  with_chunks(space, call, whole, chunks, !gathers,
+              [&](const auto& all, const ZigzagPartition& part, int dim, BoxRoute& route) {
+                const int me = all.coordinate();
+                for (int r = 0; r < all.size(); ++r) {
+                  for_ranges(part, me, [&](const auto& range, index_t begin) {
+                    const PieceBox mine = all.slice(chunks, dim, begin, range.size()),
+                                   there = all.slice(whole, dim, range.begin, range.size());
+                    if (r == me)
+                      gathers ? route.keep(mine, there) : route.keep(there, mine, r);
+                    else
+                      gathers ? route.send(r, mine) : route.receive(r, mine, r);
+                  });
+                  if (r == me) continue;
+                  for_ranges(part, r, [&](const auto& range, index_t) {
+                    const PieceBox there = all.slice(whole, dim, range.begin, range.size());
+                    gathers ? route.receive(r, there) : route.send(r, there);
+                  });
+                }
+              });
+}
+
 }  // namespace
 
 template <class Space>
@@ -169,91 +210,39 @@ void Sequences<Space>::all_to_all(const Space& space, const ZigzagCall& sequence
 template <class Space>
 void Sequences<Space>::split(const Space& space, const ZigzagCall& sequence) {
   const CollectiveCall& call = sequence.base;
-  Collective all(space, call);
-  int dim = 0;
-  ZigzagPartition part(0, 1);
-  const auto check = [&] { part = agree_on_split(all, call, call.from, call.to, dim); };
-  all.run(check, [&] {
-    BoxRoute route = all.copying();
-    for_ranges(part, all.coordinate(), [&](const auto& range, index_t begin) {
-      route.keep(all.slice(call.from, dim, range.begin, range.size()),
-                 all.slice(call.to, dim, begin, range.size()));
-    });
-    return one_step(std::move(route));
-  });
+  with_chunks(space, call, call.from, call.to, false,
+              [&](const auto& all, const ZigzagPartition& part, int dim, BoxRoute& route) {
+                for_ranges(part, all.coordinate(), [&](const auto& range, index_t begin) {
+                  route.keep(all.slice(call.from, dim, range.begin, range.size()),
+                             all.slice(call.to, dim, begin, range.size()));
+                });
+              });
 }
 
 template <class Space>
 void Sequences<Space>::spread(const Space& space, const ZigzagCall& sequence) {
   const CollectiveCall& call = sequence.base;
-  Collective all(space, call);
-  int dim = 0;
-  ZigzagPartition part(0, 1);
-  const auto check = [&] { part = agree_on_split(all, call, call.to, call.from, dim); };
-  all.run(check, [&] {
-    BoxRoute route = all.copying();
-    index_t end    = 0;
-    for_ranges(part, all.coordinate(), [&](const auto& range, index_t begin) {
-      route.clear(all.slice(call.to, dim, end, range.begin - end));
-      route.keep(all.slice(call.from, dim, begin, range.size()),
-                 all.slice(call.to, dim, range.begin, range.size()));
-      end = range.end;
-    });
-    route.clear(all.slice(call.to, dim, end, part.size() - end));
-    return one_step(std::move(route));
-  });
+  with_chunks(space, call, call.to, call.from, false,
+              [&](const auto& all, const ZigzagPartition& part, int dim, BoxRoute& route) {
+                index_t end = 0;
+                for_ranges(part, all.coordinate(), [&](const auto& range, index_t begin) {
+                  route.clear(all.slice(call.to, dim, end, range.begin - end));
+                  route.keep(all.slice(call.from, dim, begin, range.size()),
+                             all.slice(call.to, dim, range.begin, range.size()));
+                  end = range.end;
+                });
+                route.clear(all.slice(call.to, dim, end, part.size() - end));
+              });
 }
 
 template <class Space>
 void Sequences<Space>::gather(const Space& space, const ZigzagCall& sequence) {
-  const CollectiveCall& call = sequence.base;
-  Collective all(space, call);
-  int dim = 0;
-  ZigzagPartition part(0, 1);
-  const auto check = [&] { part = agree_on_split(all, call, call.to, call.from, dim); };
-  all.run(check, [&] {
-    BoxRoute route = all.copying();
-    for (int r = 0; r < all.size(); ++r) {
-      for_ranges(part, all.coordinate(), [&](const auto& range, index_t begin) {
-        const PieceBox mine = all.slice(call.from, dim, begin, range.size());
-        if (r == all.coordinate())
-          route.keep(mine, all.slice(call.to, dim, range.begin, range.size()));
-        else
-          route.send(r, mine);
-      });
-      if (r == all.coordinate()) continue;
-      for_ranges(part, r, [&](const auto& range, index_t) {
-        route.receive(r, all.slice(call.to, dim, range.begin, range.size()));
-      });
-    }
-    return one_step(std::move(route));
-  });
+  share_chunks(space, sequence.base, true);
 }
 
 template <class Space>
 void Sequences<Space>::sum_split(const Space& space, const ZigzagCall& sequence) {
-  const CollectiveCall& call = sequence.base;
-  Collective all(space, call);
-  int dim = 0;
-  ZigzagPartition part(0, 1);
-  const auto check = [&] { part = agree_on_split(all, call, call.from, call.to, dim); };
-  all.run(check, [&] {
-    BoxRoute route = all.combining(all.reduction());
-    for (int r = 0; r < all.size(); ++r) {
-      for_ranges(part, all.coordinate(), [&](const auto& range, index_t begin) {
-        const PieceBox mine = all.slice(call.to, dim, begin, range.size());
-        if (r == all.coordinate())
-          route.keep(all.slice(call.from, dim, range.begin, range.size()), mine, r);
-        else
-          route.receive(r, mine, r);
-      });
-      if (r == all.coordinate()) continue;
-      for_ranges(part, r, [&](const auto& range, index_t) {
-        route.send(r, all.slice(call.from, dim, range.begin, range.size()));
-      });
-    }
-    return one_step(std::move(route));
-  });
+  share_chunks(space, sequence.base, false);
 }
 
 #define SHARD_STRUCT(Memory, Space) template struct Sequences<Space>;

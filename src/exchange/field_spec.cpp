@@ -31,13 +31,14 @@ std::string FieldSpec::describe() const {
   for (int d = 0; d < rank; ++d) {
     const DimSpec& dim = dims[Geometry::at(d)];
     words += " [" + dim.to.describe();
-    if (route == RouteKind::move || route == RouteKind::reindexed)
-      words += " from " + dim.from.describe();
+    if (route == RouteKind::move) words += " from " + dim.from.describe();
     if (dim.lo != 0 || dim.hi != 0)
-      words += (route == RouteKind::reindexed ? ", padded by " : ", halo ") + text(dim.lo) + "+" +
+      words += (route == RouteKind::move ? ", padded by " : ", halo ") + text(dim.lo) + "+" +
                text(dim.hi) + ", " + text(dim.low) + "/" + text(dim.high);
     if (dim.layers > 0) words += ", " + text(dim.layers) + " layers";
-    if (dim.comb > 1) words += ", combed into " + text(dim.comb);
+    if (dim.ranges)
+      words += ", " + text(static_cast<index_t>(dim.ranges->list.size())) + " ranges of indices, " +
+               std::to_string(dim.ranges->hash);
     for (int a = 0; a < dim.axis_count; ++a) words += ", axis " + text(dim.axes[Geometry::at(a)]);
     words += "]";
   }
@@ -79,35 +80,21 @@ FieldSpec exchange_spec(const Geometry& geometry, const DimType* types, ValueKin
   return spec;
 }
 
-FieldSpec move_spec(FieldSpec to, const Geometry& from, const index_t* from_stride) {
+FieldSpec move_spec(const char* function, FieldSpec to, const Geometry& from,
+                    const index_t* from_stride, const Reindexing* dims) {
   to.route = RouteKind::move;
   for (int d = 0; d < to.rank; ++d) {
-    const auto i = Geometry::at(d);
-    if (from.global(d) != to.dims[i].to.size())
-      throw_argument("redistribute", {"dimension ", text(d), " has ", text(from.global(d)),
-                                      " elements in \"", from.label, "\" and ",
-                                      text(to.dims[i].to.size()), " in the field it is moved to"});
-    to.dims[i].from   = from.dims[i].partition;
-    to.dims[i].lo     = 0;
-    to.dims[i].hi     = 0;
-    to.dims[i].layers = 0;
-    to.dims[i].copies = false;
-    to.from_stride[i] = from_stride[d];
-  }
-  return to;
-}
-
-FieldSpec reindexed_spec(FieldSpec to, const Geometry& from, const index_t* from_stride,
-                         const Reindexing* dims) {
-  to.route = RouteKind::reindexed;
-  for (int d = 0; d < to.rank; ++d) {
-    DimSpec& dim                    = to.dims[Geometry::at(d)];
+    DimSpec& dim = to.dims[Geometry::at(d)];
+    if (dims[d].is_identity() && from.global(d) != dim.to.size())
+      throw_argument(function, {"dimension ", text(d), " has ", text(from.global(d)),
+                                " elements in \"", from.label, "\" and ", text(dim.to.size()),
+                                " in the field it is moved to"});
     dim.from                        = from.dims[Geometry::at(d)].partition;
     dim.lo                          = dims[d].lo;
     dim.hi                          = dims[d].hi;
     dim.low                         = dims[d].low;
     dim.high                        = dims[d].high;
-    dim.comb                        = dims[d].comb;
+    dim.ranges                      = dims[d].ranges;
     dim.layers                      = 0;
     dim.copies                      = false;
     to.from_stride[Geometry::at(d)] = from_stride[d];

@@ -2,7 +2,6 @@
 //
 // Plans that a mesh caches. The key has what the fields have in common on all ranks.
 #include <algorithm>
-#include <array>
 #include <memory>
 #include <type_traits>
 #include <utility>
@@ -170,59 +169,46 @@ std::shared_ptr<FieldPlan<Memory>> FieldPlan<Memory>::find_part(const FieldArgs&
 }
 
 template <class Memory>
-std::shared_ptr<FieldPlan<Memory>> FieldPlan<Memory>::find_move(const FieldArgs& to,
-                                                                const FieldArgs& from) {
-  const FieldArgs both[] = {to, from};
-  MeshState& mesh        = mesh_of(both, 2);
-  PlanKey key            = PlanKey::of(KeyKind::move);
-  add_to_key<Memory>(key, to);
-  add_to_key<Memory>(key, from);
-  std::array<std::shared_ptr<const IndexHalo>, max_rank> moved;
-  for (std::size_t d = 0; d < static_cast<std::size_t>(to.geometry->rank); ++d)
-    moved[d] = index_move(mesh, to.geometry->dims[d], from.geometry->dims[d]);
-  return find(
-      mesh, key,
-      [&] {
-        std::vector<FieldSpec> specs{
-            move_spec(specs_of(&to, 1).front(), *from.geometry, from.stride.data())};
-        for (std::size_t d = 0; d < moved.size(); ++d) specs.front().dims[d].moved = moved[d];
-        return specs;
-      },
-      [&](const std::vector<FieldSpec>& specs) {
-        return specs.front().to_stride == to.stride && specs.front().from_stride == from.stride;
-      });
-}
-
-template <class Memory>
-std::shared_ptr<FieldPlan<Memory>> FieldPlan<Memory>::find_reindexed(const FieldArgs* to,
-                                                                     const FieldArgs* from,
-                                                                     int count,
-                                                                     const Reindexing* dims) {
+std::shared_ptr<FieldPlan<Memory>> FieldPlan<Memory>::find_move(const char* function,
+                                                                const FieldArgs* to,
+                                                                const FieldArgs* from, int count,
+                                                                const Reindexing* dims) {
+  if (count == 0) return nullptr;
   MeshState& mesh = mesh_of(to, count);
-  PlanKey key     = PlanKey::of(KeyKind::reindexing);
+  PlanKey key     = PlanKey::of(KeyKind::move);
   const int rank  = to->geometry->rank;
+  const auto at   = [&](int f, int d) { return static_cast<std::size_t>(f * rank + d); };
+  std::vector<std::shared_ptr<const IndexHalo>> moved(at(count, 0));
   for (int f = 0; f < count; ++f) {
     const FieldArgs both[] = {to[f], from[f]};
     mesh_of(both, 2);
     add_to_key<Memory>(key, to[f]);
     add_to_key<Memory>(key, from[f]);
-    for (int d = 0; d < rank; ++d)
+    for (int d = 0; d < rank; ++d) {
+      const Reindexing& dim = dims[at(f, d)];
+      moved[at(f, d)]       = index_move(mesh, to[f].geometry->dims[Geometry::at(d)],
+                                         from[f].geometry->dims[Geometry::at(d)]);
+      if (dim.is_identity()) continue;
+      const index_t padding[]      = {d, dim.lo, dim.hi};
+      const std::uint64_t ranges = dim.ranges ? dim.ranges->hash : 0;
       for (std::uint64_t* hash : {&key.a, &key.b}) {
-        const Reindexing& dim   = dims[f * rank + d];
-        const index_t numbers[] = {dim.lo, dim.hi, dim.comb};
-        *hash                   = hash_bytes(numbers, sizeof(numbers), *hash);
-        *hash                   = hash_boundary(dim.low, *hash);
-        *hash                   = hash_boundary(dim.high, *hash);
+        *hash = hash_bytes(padding, sizeof(padding), *hash);
+        *hash = hash_bytes(&ranges, sizeof(ranges), *hash);
+        *hash = hash_boundary(dim.low, *hash);
+        *hash = hash_boundary(dim.high, *hash);
       }
+    }
   }
   return find(
       mesh, key,
       [&] {
         std::vector<FieldSpec> specs = specs_of(to, count);
-        for (int f = 0; f < count; ++f)
-          specs[static_cast<std::size_t>(f)] =
-              reindexed_spec(specs[static_cast<std::size_t>(f)], *from[f].geometry,
-                             from[f].stride.data(), dims + f * rank);
+        for (int f = 0; f < count; ++f) {
+          FieldSpec& spec = specs[static_cast<std::size_t>(f)];
+          spec            = move_spec(function, spec, *from[f].geometry, from[f].stride.data(),
+                                      dims + at(f, 0));
+          for (int d = 0; d < rank; ++d) spec.dims[Geometry::at(d)].moved = moved[at(f, d)];
+        }
         return specs;
       },
       [&](const std::vector<FieldSpec>& specs) {
@@ -243,10 +229,8 @@ std::shared_ptr<FieldPlan<Memory>> FieldPlan<Memory>::find_reindexed(const Field
                                                                                int);             \
   template std::shared_ptr<FieldPlan<Memory>> FieldPlan<Memory>::find_part(const FieldArgs&,     \
                                                                            HaloPart);            \
-  template std::shared_ptr<FieldPlan<Memory>> FieldPlan<Memory>::find_move(const FieldArgs&,     \
-                                                                           const FieldArgs&);    \
-  template std::shared_ptr<FieldPlan<Memory>> FieldPlan<Memory>::find_reindexed(                 \
-      const FieldArgs*, const FieldArgs*, int, const Reindexing*);
+  template std::shared_ptr<FieldPlan<Memory>> FieldPlan<Memory>::find_move(                      \
+      const char*, const FieldArgs*, const FieldArgs*, int, const Reindexing*);
 SHARD_FOR_EACH_MEMORY(SHARD_FIND)
 #undef SHARD_FIND
 

@@ -281,7 +281,7 @@ Route route_of(const MeshState& mesh, const std::vector<FieldSpec>& fields) {
   for (const FieldSpec& spec : fields) {
     RouteField field{
         spec.label, spec.kind, spec.value_size,
-        spec.rank,  spec.left, spec.route == RouteKind::move || spec.route == RouteKind::reindexed};
+        spec.rank,  spec.left, spec.route == RouteKind::move};
     for (int d = 0; d < spec.rank; ++d) {
       const DimSpec& dim           = spec.dims[Geometry::at(d)];
       field.owned[Geometry::at(d)] = dim.to.count(dim.coordinate);
@@ -294,7 +294,6 @@ Route route_of(const MeshState& mesh, const std::vector<FieldSpec>& fields) {
         break;
       case RouteKind::renewal: append_renewal(mesh, spec, number, route); break;
       case RouteKind::move: append_move(mesh, spec, number, route); break;
-      case RouteKind::reindexed: append_reindexed(mesh, spec, number, route); break;
     }
   }
   const auto by_peer = [](const Piece& a, const Piece& b) { return a.peer < b.peer; };

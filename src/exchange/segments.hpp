@@ -231,7 +231,6 @@ void require_pairs(const std::vector<FieldSpec>& fields);
 void append_tiles(const MeshState& mesh, const FieldSpec& spec, int field, Route& route);
 void append_renewal(const MeshState& mesh, const FieldSpec& spec, int field, Route& route);
 void append_move(const MeshState& mesh, const FieldSpec& spec, int field, Route& route);
-void append_reindexed(const MeshState& mesh, const FieldSpec& spec, int field, Route& route);
 
 }  // namespace shard::impl
 

@@ -276,6 +276,17 @@ Partition comb_partition(const Partition& cells, index_t w) {
   return Partition::explicit_begins(std::move(begins));
 }
 
+std::shared_ptr<const SourceRanges> comb_ranges(const Partition& groups, index_t w) {
+  std::vector<SourceRange> ranges;
+  for (int r = 0; r < groups.parts(); ++r) {
+    const index_t begin = groups.begin(r), count = groups.count(r) / w;
+    for (index_t tooth = 0; tooth < w && count > 0; ++tooth)
+      ranges.push_back(
+          {begin + tooth * count, tooth * (groups.size() / w) + begin / w, count});
+  }
+  return std::make_shared<SourceRanges>(std::move(ranges));
+}
+
 bool is_whole(const Partition& cells) {
   for (int r = 0; r < cells.parts(); ++r)
     if (cells.count(r) == cells.size()) return true;

@@ -252,6 +252,9 @@ TEST(operations, reductions) {
   constexpr auto ordered = shard::Determinism::ordered;
   check_reduction(shard::GlobalSum<>{}, x, mesh, sum);
   check_reduction(shard::GlobalMean<ordered>{}, x, mesh, sum / 63);
+  const double variance = squares / 63 - sum / 63 * (sum / 63);
+  check_reduction(shard::GlobalVariance<>{}, x, mesh, variance);
+  check_reduction(shard::GlobalVariance<ordered>{1}, x, mesh, variance * 63 / 62);
   check_reduction(shard::GlobalNorm1<>{}, x, mesh, magnitudes);
   check_reduction(shard::GlobalNorm1<ordered>{}, x, mesh, magnitudes);
   check_reduction(shard::GlobalNorm2<>{}, x, mesh, std::sqrt(squares));

@@ -105,7 +105,7 @@ std::vector<double> latitude_weights() {
 
 struct Expected {
   long double sum = 0, dot = 0, norm1 = 0, square = 0, most = 0, least = 1e30L, greatest = -1e30L,
-              weighted = 0, weights = 0;
+              weighted = 0, weights = 0, deviations = 0;
   Expected(const Values& a, const Values& b) {
     const auto w = latitude_weights();
     for (std::size_t i = 0; i < a.size(); ++i) {
@@ -120,6 +120,7 @@ struct Expected {
       weighted += row * a[i];
       weights += row;
     }
+    for (const long double x : a) deviations += (x - sum / all_cells) * (x - sum / all_cells);
   }
 };
 
@@ -140,6 +141,8 @@ void check_values() {
     near(static_cast<double>(sum<Order>(space, a)), e.sum, e.norm1);
     near(mean<Order>(space, a), e.sum / all_cells, e.norm1 / all_cells);
     near(static_cast<double>(dot<Order>(space, a, b)), e.dot, e.square);
+    near(variance<Order>(space, a), e.deviations / all_cells, e.square / all_cells);
+    near(variance<Order>(space, a, 1), e.deviations / (all_cells - 1), e.square / all_cells);
     near(norm1<Order>(space, a), e.norm1, e.norm1);
     near(norm2<Order>(space, a), std::sqrt(e.square), std::sqrt(e.square));
     EXPECT_EQ(norm_max(space, a), static_cast<double>(e.most));
@@ -188,11 +191,12 @@ Values wild_values(Random& random) {
 }
 
 template <class Field, class Other, class Weights>
-std::array<double, 8> ordered_results(const Field& a, const Other& b, const Weights& w) {
+std::array<double, 9> ordered_results(const Field& a, const Other& b, const Weights& w) {
   constexpr auto order = Determinism::ordered;
   const Space space;
   return {sum<order>(space, a),
           mean<order>(space, a),
+          variance<order>(space, a),
           dot<order>(space, a, b),
           norm1<order>(space, a),
           norm2<order>(space, a),
@@ -414,8 +418,9 @@ void check_gradients() {
   x0[20] = x0[1200]  = 2.0L;  // the greatest twice, and as a magnitude three times
   x0[700]            = -2.0L;
   const auto w       = latitude_weights();
-  long double square = 0, weights = 0, weighted = 0;
+  long double square = 0, weights = 0, weighted = 0, sum = 0;
   for (std::size_t i = 0; i < x0.size(); ++i) {
+    sum += x0[i];
     w0[i] = static_cast<long double>(
         static_cast<T>(w[i / static_cast<std::size_t>(size[2]) % w.size()]));
     square += x0[i] * x0[i];
@@ -443,6 +448,8 @@ void check_gradients() {
     expect([&](std::size_t) { return static_cast<long double>(g) / all_cells; });
     dot_pullback(space, dx, y, g);
     expect([&](std::size_t i) { return g * y0[i]; });
+    variance_pullback(space, dx, x, g, 1);
+    expect([&](std::size_t i) { return 2 * g * (x0[i] - sum / all_cells) / (all_cells - 1); });
     norm1_pullback(space, dx, x, g);
     expect([&](std::size_t i) { return x0[i] > 0 ? g : x0[i] < 0 ? -g : 0.0; });
     norm2_pullback(space, dx, x, norm2(space, x), g);
@@ -528,6 +535,7 @@ TEST(reductions, mistakes_are_found_on_every_rank) {
   EXPECT_EQ(sum(space, none), 0.0);
   EXPECT_EQ(sum<Determinism::ordered>(space, none), 0.0);
   EXPECT_TRUE(std::isnan(mean(space, none)));
+  EXPECT_TRUE(std::isnan(variance(space, none)));
   // the last rank has a weight too many
   const index_t rows = x.extent(1) + (mesh.rank() + 1 == mesh.size() ? 1 : 0);
   const Kokkos::View<double*, Field::memory_space> weights("weights",

@@ -5,6 +5,7 @@
 #include <mpi.h>
 
 #include <Kokkos_Core.hpp>
+#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <array>
@@ -136,6 +137,27 @@ inline Partition another_partition(const Partition& partition) {
   for (auto& [name, other] : partition_inputs(partition.size(), partition.parts()))
     if (!(other == partition)) return other;
   return partition;
+}
+
+/// Calls check(field, partitions) for fields of two dimensions in each kind of memory and of each
+/// partition: `Lat` shards the first dimension, `Lon` the second. Collective.
+template <class Field, class Lat, class Lon, class... Axes, class Check>
+void for_field_inputs(const Mesh<Axes...>& mesh, index_t rows, index_t columns,
+                      const Check& check) {
+  const auto lats = partition_inputs(rows, mesh.template size<Lat>()),
+             lons = partition_inputs(columns, mesh.template size<Lon>());
+  for (std::size_t p = 0; p < std::max(lats.size(), lons.size()); ++p) {
+    const auto& lat = lats[p % lats.size()];
+    const auto& lon = lons[p % lons.size()];
+    SCOPED_TRACE(lat.first + " x " + lon.first);
+    const std::array<Partition, 2> partitions{lat.second, lon.second};
+    for (const auto& input : same_type_inputs<Field>(mesh, partitions)) {
+      SCOPED_TRACE(input.name);
+      check(input.field, partitions);
+    }
+    SCOPED_TRACE("strided");
+    check(strided_input<Field>(mesh, partitions), partitions);
+  }
 }
 
 /// The order of ranks that turns them around: rank 0 has the last coordinates.

@@ -113,24 +113,13 @@ void check(const F& f, const Field& natural, const Field& moved) {
 template <class... Axes>
 void check_on(const char* name, const Mesh<Axes...>& mesh) {
   SCOPED_TRACE(name);
-  const auto lats = shard::testing::partition_inputs(rows, mesh.template size<Lat>()),
-             lons = shard::testing::partition_inputs(columns, mesh.template size<Lon>());
-  for (std::size_t p = 0; p < std::max(lats.size(), lons.size()); ++p) {
-    const auto& lat = lats[p % lats.size()];
-    const auto& lon = lons[p % lons.size()];
-    SCOPED_TRACE(lat.first + " x " + lon.first);
-    const std::array<Partition, 2> partitions{lat.second, lon.second};
-    const Field natural("reference", mesh, partitions),
-        moved("moved", mesh,
-              {shard::testing::another_partition(lat.second),
-               shard::testing::another_partition(lon.second)});
-    for (const auto& input : shard::testing::same_type_inputs<Field>(mesh, partitions)) {
-      SCOPED_TRACE(input.name);
-      check(input.field, natural, moved);
-    }
-    SCOPED_TRACE("strided");
-    check(shard::testing::strided_input<Field>(mesh, partitions), natural, moved);
-  }
+  shard::testing::for_field_inputs<Field, Lat, Lon>(
+      mesh, rows, columns, [&](const auto& f, const std::array<Partition, 2>& partitions) {
+        check(f, Field("reference", mesh, partitions),
+              Field("moved", mesh,
+                    {shard::testing::another_partition(partitions[0]),
+                     shard::testing::another_partition(partitions[1])}));
+      });
   const Field f("f", mesh, {rows, columns}), larger("larger", mesh, {rows + 1, columns});
   expect_parts(message_thrown_by<ArgumentError>([&] { redistribute(Space(), larger, f); }),
                {"dimension 0", "11", "12"});

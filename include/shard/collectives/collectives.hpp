@@ -4,8 +4,7 @@
 
 #include <type_traits>
 
-#include "shard/base/error.hpp"
-#include "shard/collectives/impl/collectives_call.hpp"
+#include "shard/collectives/impl/axis_operation.hpp"
 #include "shard/view/partial.hpp"
 
 /// \file
@@ -36,134 +35,95 @@ constexpr void require_sum() {
   static_assert(std::is_same_v<Op, Sum>, "only the sum has a tangent and a pullback here");
 }
 
-/// A call that reduces, and the scale of the result.
-template <class Axis, class Op, class Space, class To, class From, class... MeshAxes>
-CollectiveCall reduction_call(const char* function, const Space& space, const To& to,
-                              const From& from, const Mesh<MeshAxes...>& mesh, double scale = 1) {
-  auto call  = collective_call<Axis>(function, space, to, from, mesh);
-  call.op    = reduction_kind<Op, typename To::value_type>();
-  call.scale = scale;
-  return call;
-}
-
 }  // namespace impl
 
 /// y = scale * (x of rank 0 + x of rank 1 + ...) on every rank; with Max or Min the extreme in
 /// place of the sum. The extents of all Views are equal. A scale other than 1 needs floating-point
-/// or complex values.
+/// or complex values. The transpose is the operation itself; where the result counts once it is
+/// local: d_from = scale * d_to.
 template <class Axis, class Op = Sum>
-struct AllReduce {
+struct AllReduce : impl::AxisOperation<AllReduce<Axis, Op>, Axis> {
   double scale = 1;  ///< the same on every rank
 
+  /// Local.
+  explicit AllReduce(double factor = 1) : scale(factor) {}
   /// Changes x's extents to y's.
   template <class... MeshAxes>
   void output_extents(index_t*, int, const Mesh<MeshAxes...>&) const {}
-  /// to = scale * reduction of from
-  template <class Space, class To, class From, class... MeshAxes>
-  void apply(const Space& space, const To& to, const From& from,
-             const Mesh<MeshAxes...>& mesh) const {
-    impl::Collectives<Space>::all_reduce(
-        space, impl::reduction_call<Axis, Op>("all_reduce", space, to, from, mesh, scale));
+
+ private:
+  friend impl::AxisOperation<AllReduce, Axis>;
+  static constexpr const char* names[] = {"all_reduce", "all_reduce's pullback",
+                                          "all_reduce's replicated pullback"};
+  static constexpr bool may_count_once = true;
+  static constexpr void require_linear() { impl::require_sum<Op>(); }
+  template <class To, class Space>
+  void forward(const Space& space, const impl::CollectiveCall& call) const {
+    impl::Collectives<Space>::all_reduce(space, call.reducing<Op, To>(scale));
   }
-  /// The tangent: the operation itself.
-  template <class Space, class To, class From, class... MeshAxes>
-  void pushforward(const Space& space, const To& d_to, const From& d_from,
-                   const Mesh<MeshAxes...>& mesh) const {
-    impl::require_sum<Op>();
-    apply(space, d_to, d_from, mesh);
+  template <class To, class Space>
+  void backward(const Space& space, const impl::CollectiveCall& call) const {
+    forward<To>(space, call);
   }
-  /// The transpose: the operation itself.
-  template <class Space, class DFrom, class DTo, class... MeshAxes>
-  void pullback(const Space& space, const DFrom& d_from, const DTo& d_to,
-                const Mesh<MeshAxes...>& mesh) const {
-    impl::require_sum<Op>();
-    impl::Collectives<Space>::all_reduce(
-        space,
-        impl::reduction_call<Axis, Op>("all_reduce's pullback", space, d_from, d_to, mesh, scale));
-  }
-  /// The transpose if all ranks compute the same from the result and it counts once (a loss):
-  /// d_from = scale * d_to. Local.
-  template <class Space, class DFrom, class DTo, class... MeshAxes>
-  void pullback_replicated(const Space& space, const DFrom& d_from, const DTo& d_to,
-                           const Mesh<MeshAxes...>& mesh) const {
-    impl::require_sum<Op>();
-    impl::Collectives<Space>::scaled_copy(
-        space, impl::reduction_call<Axis, Op>("all_reduce's replicated pullback", space, d_from,
-                                              d_to, mesh, scale));
+  template <class To, class Space>
+  void backward_replicated(const Space& space, const impl::CollectiveCall& call) const {
+    impl::Collectives<Space>::scaled_copy(space, call.reducing<Op, To>(scale));
   }
 };
 
 /// y is the concatenation of all ranks' x along a dimension: its extent is x's times the number of
 /// ranks. The transpose is ReduceScatter.
 template <class Axis>
-struct AllGather {
+struct AllGather : impl::AxisOperation<AllGather<Axis>, Axis> {
   int dim = 0;  ///< the dimension of the concatenation
 
+  /// Local.
+  explicit AllGather(int d = 0) : dim(d) {}
   /// Changes x's extents to y's.
   template <class... MeshAxes>
   void output_extents(index_t* n, int rank, const Mesh<MeshAxes...>& mesh) const {
     impl::share_extent(n, rank, dim, true, mesh.template size<Axis>());
   }
-  /// to = all ranks' from
-  template <class Space, class To, class From, class... MeshAxes>
-  void apply(const Space& space, const To& to, const From& from,
-             const Mesh<MeshAxes...>& mesh) const {
-    auto call = impl::collective_call<Axis>("all_gather", space, to, from, mesh);
-    call.dim  = dim;
-    impl::Collectives<Space>::all_gather(space, call);
+
+ private:
+  friend impl::AxisOperation<AllGather, Axis>;
+  static constexpr const char* names[] = {"all_gather", "all_gather's pullback"};
+  template <class To, class Space>
+  void forward(const Space& space, const impl::CollectiveCall& call) const {
+    impl::Collectives<Space>::all_gather(space, call.along(dim));
   }
-  /// The tangent: the operation itself.
-  template <class Space, class To, class From, class... MeshAxes>
-  void pushforward(const Space& space, const To& d_to, const From& d_from,
-                   const Mesh<MeshAxes...>& mesh) const {
-    apply(space, d_to, d_from, mesh);
-  }
-  /// d_from = this rank's shard of the sum of all ranks' d_to
-  template <class Space, class DFrom, class DTo, class... MeshAxes>
-  void pullback(const Space& space, const DFrom& d_from, const DTo& d_to,
-                const Mesh<MeshAxes...>& mesh) const {
-    auto call = impl::reduction_call<Axis, Sum>("all_gather's pullback", space, d_from, d_to, mesh);
-    call.dim  = dim;
-    impl::Collectives<Space>::reduce_scatter(space, call);
+  template <class To, class Space>
+  void backward(const Space& space, const impl::CollectiveCall& call) const {
+    impl::Collectives<Space>::reduce_scatter(space, call.along(dim).reducing<Sum, To>(1));
   }
 };
 
 /// y is this rank's shard, along a dimension, of scale * the reduction of all ranks' x: its extent
 /// is x's divided by the number of ranks. The transpose is AllGather, times scale.
 template <class Axis, class Op = Sum>
-struct ReduceScatter {
+struct ReduceScatter : impl::AxisOperation<ReduceScatter<Axis, Op>, Axis> {
   int dim      = 0;  ///< the dimension that is sharded
   double scale = 1;  ///< the same on every rank
 
+  /// Local.
+  explicit ReduceScatter(int d = 0, double factor = 1) : dim(d), scale(factor) {}
   /// Changes x's extents to y's.
   template <class... MeshAxes>
   void output_extents(index_t* n, int rank, const Mesh<MeshAxes...>& mesh) const {
     impl::share_extent(n, rank, dim, false, mesh.template size<Axis>());
   }
-  /// to = scale * this rank's shard of the reduction of from
-  template <class Space, class To, class From, class... MeshAxes>
-  void apply(const Space& space, const To& to, const From& from,
-             const Mesh<MeshAxes...>& mesh) const {
-    auto call = impl::reduction_call<Axis, Op>("reduce_scatter", space, to, from, mesh, scale);
-    call.dim  = dim;
-    impl::Collectives<Space>::reduce_scatter(space, call);
+
+ private:
+  friend impl::AxisOperation<ReduceScatter, Axis>;
+  static constexpr const char* names[] = {"reduce_scatter", "reduce_scatter's pullback"};
+  static constexpr void require_linear() { impl::require_sum<Op>(); }
+  template <class To, class Space>
+  void forward(const Space& space, const impl::CollectiveCall& call) const {
+    impl::Collectives<Space>::reduce_scatter(space, call.along(dim).reducing<Op, To>(scale));
   }
-  /// The tangent: the operation itself.
-  template <class Space, class To, class From, class... MeshAxes>
-  void pushforward(const Space& space, const To& d_to, const From& d_from,
-                   const Mesh<MeshAxes...>& mesh) const {
-    impl::require_sum<Op>();
-    apply(space, d_to, d_from, mesh);
-  }
-  /// d_from = scale * the concatenation of all ranks' d_to
-  template <class Space, class DFrom, class DTo, class... MeshAxes>
-  void pullback(const Space& space, const DFrom& d_from, const DTo& d_to,
-                const Mesh<MeshAxes...>& mesh) const {
-    impl::require_sum<Op>();
-    auto call = impl::reduction_call<Axis, Op>("reduce_scatter's pullback", space, d_from, d_to,
-                                               mesh, scale);
-    call.dim  = dim;
-    impl::Collectives<Space>::all_gather(space, call);
+  template <class To, class Space>
+  void backward(const Space& space, const impl::CollectiveCall& call) const {
+    impl::Collectives<Space>::all_gather(space, call.along(dim).reducing<Op, To>(scale));
   }
 };
 
@@ -171,72 +131,56 @@ struct ReduceScatter {
 /// the received pieces along another (or the same) dimension in rank order. The transpose is the
 /// same with the dimensions exchanged.
 template <class Axis>
-struct AllToAll {
+struct AllToAll : impl::AxisOperation<AllToAll<Axis>, Axis> {
   int split_dim  = 0;  ///< y's extent is x's divided by the number of ranks
   int concat_dim = 0;  ///< y's extent is x's times the number of ranks
 
+  /// Local.
+  explicit AllToAll(int split = 0, int concat = 0) : split_dim(split), concat_dim(concat) {}
   /// Changes x's extents to y's.
   template <class... MeshAxes>
   void output_extents(index_t* n, int rank, const Mesh<MeshAxes...>& mesh) const {
     impl::share_extent(n, rank, split_dim, false, mesh.template size<Axis>());
     impl::share_extent(n, rank, concat_dim, true, mesh.template size<Axis>());
   }
-  /// to = the concatenation of this rank's pieces of all ranks' from
-  template <class Space, class To, class From, class... MeshAxes>
-  void apply(const Space& space, const To& to, const From& from,
-             const Mesh<MeshAxes...>& mesh) const {
-    auto call       = impl::collective_call<Axis>("all_to_all", space, to, from, mesh);
-    call.dim        = split_dim;
-    call.concat_dim = concat_dim;
-    impl::Collectives<Space>::all_to_all(space, call);
+
+ private:
+  friend impl::AxisOperation<AllToAll, Axis>;
+  static constexpr const char* names[] = {"all_to_all", "all_to_all's pullback"};
+  template <class To, class Space>
+  void forward(const Space& space, const impl::CollectiveCall& call) const {
+    impl::Collectives<Space>::all_to_all(space, call.along(split_dim, concat_dim));
   }
-  /// The tangent: the operation itself.
-  template <class Space, class To, class From, class... MeshAxes>
-  void pushforward(const Space& space, const To& d_to, const From& d_from,
-                   const Mesh<MeshAxes...>& mesh) const {
-    apply(space, d_to, d_from, mesh);
-  }
-  /// d_from = the pieces of d_to, sent back
-  template <class Space, class DFrom, class DTo, class... MeshAxes>
-  void pullback(const Space& space, const DFrom& d_from, const DTo& d_to,
-                const Mesh<MeshAxes...>& mesh) const {
-    auto call = impl::collective_call<Axis>("all_to_all's pullback", space, d_from, d_to, mesh);
-    call.dim  = concat_dim;
-    call.concat_dim = split_dim;
-    impl::Collectives<Space>::all_to_all(space, call);
+  template <class To, class Space>
+  void backward(const Space& space, const impl::CollectiveCall& call) const {
+    impl::Collectives<Space>::all_to_all(space, call.along(concat_dim, split_dim));
   }
 };
 
 /// y = the x of one rank, on every rank. All Views have the same extents; the values of x are used
-/// on that rank only. The transpose is the sum at that rank.
+/// on that rank only. The transpose is the sum at that rank, zero on the others.
 template <class Axis>
-struct Broadcast {
+struct Broadcast : impl::AxisOperation<Broadcast<Axis>, Axis> {
   int root = 0;  ///< a coordinate along the axis
 
+  /// Local.
+  explicit Broadcast(int coordinate = 0) : root(coordinate) {}
   /// Changes x's extents to y's.
   template <class... MeshAxes>
   void output_extents(index_t*, int, const Mesh<MeshAxes...>&) const {}
-  /// to = the root's from
-  template <class Space, class To, class From, class... MeshAxes>
-  void apply(const Space& space, const To& to, const From& from,
-             const Mesh<MeshAxes...>& mesh) const {
-    auto call = impl::collective_call<Axis>("broadcast", space, to, from, mesh);
+
+ private:
+  friend impl::AxisOperation<Broadcast, Axis>;
+  static constexpr const char* names[] = {"broadcast", "broadcast's pullback"};
+  template <class To, class Space>
+  void forward(const Space& space, impl::CollectiveCall call) const {
     call.root = root;
     impl::Collectives<Space>::broadcast(space, call);
   }
-  /// The tangent: the operation itself.
-  template <class Space, class To, class From, class... MeshAxes>
-  void pushforward(const Space& space, const To& d_to, const From& d_from,
-                   const Mesh<MeshAxes...>& mesh) const {
-    apply(space, d_to, d_from, mesh);
-  }
-  /// d_from = the sum of all ranks' d_to on the root, zero on the others
-  template <class Space, class DFrom, class DTo, class... MeshAxes>
-  void pullback(const Space& space, const DFrom& d_from, const DTo& d_to,
-                const Mesh<MeshAxes...>& mesh) const {
-    auto call = impl::reduction_call<Axis, Sum>("broadcast's pullback", space, d_from, d_to, mesh);
+  template <class To, class Space>
+  void backward(const Space& space, impl::CollectiveCall call) const {
     call.root = root;
-    impl::Collectives<Space>::reduce(space, call);
+    impl::Collectives<Space>::reduce(space, call.reducing<Sum, To>(1));
   }
 };
 

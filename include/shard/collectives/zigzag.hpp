@@ -2,10 +2,11 @@
 #ifndef SHARD_COLLECTIVES_ZIGZAG_HPP
 #define SHARD_COLLECTIVES_ZIGZAG_HPP
 
+#include <string>
 #include <string_view>
 #include <type_traits>
 
-#include "shard/base/error.hpp"
+#include "shard/collectives/impl/axis_operation.hpp"
 #include "shard/collectives/impl/zigzag_call.hpp"
 #include "shard/collectives/zigzag_partition.hpp"
 
@@ -32,7 +33,7 @@ struct Contiguous {};   ///< shards in natural order, one chunk per rank
 /// natural order. FullToSplit is its inverse. P divides C and L; in zigzag order 2 P divides L, P =
 /// 1 too. Pushforward is the operation itself; the pullback is the other type.
 template <class Type, class Axis, class Order = Zigzag>
-struct ContextAllToAll {
+struct ContextAllToAll : impl::AxisOperation<ContextAllToAll<Type, Axis, Order>, Axis> {
   static_assert(std::is_same_v<Type, SplitToFull> || std::is_same_v<Type, FullToSplit>,
                 "the type of an all-to-all of sequences is SplitToFull or FullToSplit");
   static_assert(std::is_same_v<Order, Zigzag> || std::is_same_v<Order, Contiguous>,
@@ -48,45 +49,37 @@ struct ContextAllToAll {
     impl::share_extent(n, rank, 1, !is_split_to_full, mesh.template size<Axis>());
     impl::share_extent(n, rank, 2, is_split_to_full, mesh.template size<Axis>());
   }
-  /// to = from, sharded in the other dimension
-  template <class Space, class To, class From, class... MeshAxes>
-  void apply(const Space& space, const To& to, const From& from,
-             const Mesh<MeshAxes...>& mesh) const {
-    run(is_split_to_full, "all_to_all", space, to, from, mesh);
-  }
-  /// The tangent: the operation itself.
-  template <class Space, class To, class From, class... MeshAxes>
-  void pushforward(const Space& space, const To& d_to, const From& d_from,
-                   const Mesh<MeshAxes...>& mesh) const {
-    apply(space, d_to, d_from, mesh);
-  }
-  /// d_from = d_to, sent back
-  template <class Space, class DFrom, class DTo, class... MeshAxes>
-  void pullback(const Space& space, const DFrom& d_from, const DTo& d_to,
-                const Mesh<MeshAxes...>& mesh) const {
-    run(!is_split_to_full, "all_to_all's pullback", space, d_from, d_to, mesh);
-  }
 
  private:
-  template <class Space, class To, class From, class... MeshAxes>
-  static void run(bool split_to_full, const char* function, const Space& space, const To& to,
-                  const From& from, const Mesh<MeshAxes...>& mesh) {
+  friend impl::AxisOperation<ContextAllToAll, Axis>;
+  static constexpr const char* names[] = {"all_to_all", "all_to_all's pullback"};
+  template <class To, class Space>
+  void forward(const Space& space, const impl::CollectiveCall& call) const {
+    run<To>(is_split_to_full, space, call);
+  }
+  template <class To, class Space>
+  void backward(const Space& space, const impl::CollectiveCall& call) const {
+    run<To>(!is_split_to_full, space, call);
+  }
+  template <class To, class Space>
+  static void run(bool split_to_full, const Space& space, const impl::CollectiveCall& call) {
     static_assert(To::rank() >= 3 && To::rank() <= 5,
                   "an all-to-all of sequences needs [batch, channel, 1 to 3 spatial dimensions]");
     impl::Sequences<Space>::all_to_all(
-        space, impl::zigzag_all_to_all_call<Axis>(function, space, to, from, mesh,
-                                                  split_to_full ? "split_to_full" : "full_to_split",
-                                                  is_zigzag));
+        space, {call, split_to_full ? "split_to_full" : "full_to_split", false, is_zigzag});
   }
 };
 
 /// ContextAllToAll whose type and order are values. Throws ArgumentError on every rank for a type
 /// that isn't "split_to_full" or "full_to_split", and for Views that aren't of rank 3, 4 or 5.
 template <class Axis>
-struct NamedContextAllToAll {
+struct NamedContextAllToAll : impl::AxisOperation<NamedContextAllToAll<Axis>, Axis> {
   std::string_view type;  ///< "split_to_full" or "full_to_split"
   bool zigzag = true;     ///< whether shards are in zigzag order
 
+  /// Local.
+  explicit NamedContextAllToAll(std::string_view of = {}, bool in_zigzag = true)
+      : type(of), zigzag(in_zigzag) {}
   /// Changes x's extents to y's.
   template <class... MeshAxes>
   void output_extents(index_t* n, int rank, const Mesh<MeshAxes...>& mesh) const {
@@ -94,37 +87,30 @@ struct NamedContextAllToAll {
     impl::share_extent(n, rank, 1, !to_full, mesh.template size<Axis>());
     impl::share_extent(n, rank, 2, to_full, mesh.template size<Axis>());
   }
-  /// to = from, sharded in the other dimension
-  template <class Space, class To, class From, class... MeshAxes>
-  void apply(const Space& space, const To& to, const From& from,
-             const Mesh<MeshAxes...>& mesh) const {
-    impl::Sequences<Space>::all_to_all(
-        space,
-        impl::zigzag_all_to_all_call<Axis>("all_to_all", space, to, from, mesh, type, zigzag));
+
+ private:
+  friend impl::AxisOperation<NamedContextAllToAll, Axis>;
+  static constexpr const char* names[] = {"all_to_all", "all_to_all's pullback"};
+  template <class To, class Space>
+  void forward(const Space& space, const impl::CollectiveCall& call) const {
+    impl::Sequences<Space>::all_to_all(space, {call, std::string(type), false, zigzag});
   }
-  /// The tangent: the operation itself.
-  template <class Space, class To, class From, class... MeshAxes>
-  void pushforward(const Space& space, const To& d_to, const From& d_from,
-                   const Mesh<MeshAxes...>& mesh) const {
-    apply(space, d_to, d_from, mesh);
-  }
-  /// d_from = d_to, sent back
-  template <class Space, class DFrom, class DTo, class... MeshAxes>
-  void pullback(const Space& space, const DFrom& d_from, const DTo& d_to,
-                const Mesh<MeshAxes...>& mesh) const {
-    auto call    = impl::zigzag_all_to_all_call<Axis>("all_to_all's pullback", space, d_from, d_to,
-                                                   mesh, type, zigzag);
-    call.reverse = true;
-    impl::Sequences<Space>::all_to_all(space, call);
+  template <class To, class Space>
+  void backward(const Space& space, const impl::CollectiveCall& call) const {
+    impl::Sequences<Space>::all_to_all(space, {call, std::string(type), true, zigzag});
   }
 };
 
 /// y is the concatenation of this rank's two chunks of a replicated sequence x along a dimension.
-/// ZigzagPartition::exists tells which lengths can be split. Local data movement.
+/// ZigzagPartition::exists tells which lengths can be split. Local data movement. The transpose has
+/// zeros at all other chunks; if the replicas of x are one variable it gathers the d_to of all
+/// ranks.
 template <class Axis>
-struct ZigzagSplit {
+struct ZigzagSplit : impl::AxisOperation<ZigzagSplit<Axis>, Axis> {
   int dim = 0;  ///< the dimension of the sequence, from 0, or from -1 for the last
 
+  /// Local.
+  explicit ZigzagSplit(int d = 0) : dim(d) {}
   /// Changes x's extents to y's.
   template <class... MeshAxes>
   void output_extents(index_t* n, int rank, const Mesh<MeshAxes...>& mesh) const {
@@ -133,78 +119,59 @@ struct ZigzagSplit {
       n[d] =
           ZigzagPartition(n[d], mesh.template size<Axis>()).count(mesh.template coordinate<Axis>());
   }
-  /// to = this rank's chunks of from
-  template <class Space, class To, class From, class... MeshAxes>
-  void apply(const Space& space, const To& to, const From& from,
-             const Mesh<MeshAxes...>& mesh) const {
-    impl::Sequences<Space>::split(
-        space, impl::zigzag_call<Axis>("zigzag_split", space, to, from, mesh, dim));
+
+ private:
+  friend impl::AxisOperation<ZigzagSplit, Axis>;
+  static constexpr const char* names[] = {"zigzag_split", "zigzag_split's pullback",
+                                          "zigzag_split's replicated pullback"};
+  static constexpr bool may_count_once = true;
+  template <class To, class Space>
+  void forward(const Space& space, const impl::CollectiveCall& call) const {
+    impl::Sequences<Space>::split(space, {call.along(dim)});
   }
-  /// The tangent: the operation itself.
-  template <class Space, class To, class From, class... MeshAxes>
-  void pushforward(const Space& space, const To& d_to, const From& d_from,
-                   const Mesh<MeshAxes...>& mesh) const {
-    apply(space, d_to, d_from, mesh);
+  template <class To, class Space>
+  void backward(const Space& space, const impl::CollectiveCall& call) const {
+    impl::Sequences<Space>::spread(space, {call.along(dim)});
   }
-  /// d_from = d_to at this rank's chunks, zero at all others
-  template <class Space, class DFrom, class DTo, class... MeshAxes>
-  void pullback(const Space& space, const DFrom& d_from, const DTo& d_to,
-                const Mesh<MeshAxes...>& mesh) const {
-    impl::Sequences<Space>::spread(
-        space, impl::zigzag_call<Axis>("zigzag_split's pullback", space, d_from, d_to, mesh, dim));
-  }
-  /// The transpose if the replicas of x are one variable: d_from = the gathered d_to of all ranks,
-  /// on every rank.
-  template <class Space, class DFrom, class DTo, class... MeshAxes>
-  void pullback_replicated(const Space& space, const DFrom& d_from, const DTo& d_to,
-                           const Mesh<MeshAxes...>& mesh) const {
-    impl::Sequences<Space>::gather(
-        space, impl::zigzag_call<Axis>("zigzag_split's replicated pullback", space, d_from, d_to,
-                                       mesh, dim));
+  template <class To, class Space>
+  void backward_replicated(const Space& space, const impl::CollectiveCall& call) const {
+    impl::Sequences<Space>::gather(space, {call.along(dim)});
   }
 };
 
 /// y is the whole sequence, in natural order, on every rank; x this rank's two chunks of it, along
-/// a dimension. The inverse of ZigzagSplit.
+/// a dimension. The inverse of ZigzagSplit. The transpose is this rank's chunks of the sum of all
+/// ranks' d_to, in the order of the ranks, of arithmetic values; where the result counts once, this
+/// rank's chunks of d_to, by local data movement.
 template <class Axis>
-struct ZigzagGather {
+struct ZigzagGather : impl::AxisOperation<ZigzagGather<Axis>, Axis> {
   int dim = 0;  ///< the dimension of the sequence, from 0, or from -1 for the last
 
+  /// Local.
+  explicit ZigzagGather(int d = 0) : dim(d) {}
   /// Changes x's extents to y's, for shards of equal lengths.
   template <class... MeshAxes>
   void output_extents(index_t* n, int rank, const Mesh<MeshAxes...>& mesh) const {
     impl::share_extent(n, rank, dim, true, mesh.template size<Axis>());
   }
-  /// to = all ranks' from
-  template <class Space, class To, class From, class... MeshAxes>
-  void apply(const Space& space, const To& to, const From& from,
-             const Mesh<MeshAxes...>& mesh) const {
-    impl::Sequences<Space>::gather(
-        space, impl::zigzag_call<Axis>("zigzag_gather", space, to, from, mesh, dim));
+
+ private:
+  friend impl::AxisOperation<ZigzagGather, Axis>;
+  static constexpr const char* names[] = {"zigzag_gather", "zigzag_gather's pullback",
+                                          "zigzag_gather's replicated pullback"};
+  static constexpr bool may_count_once = true;
+  template <class To, class Space>
+  void forward(const Space& space, const impl::CollectiveCall& call) const {
+    impl::Sequences<Space>::gather(space, {call.along(dim)});
   }
-  /// The tangent: the operation itself.
-  template <class Space, class To, class From, class... MeshAxes>
-  void pushforward(const Space& space, const To& d_to, const From& d_from,
-                   const Mesh<MeshAxes...>& mesh) const {
-    apply(space, d_to, d_from, mesh);
+  template <class To, class Space>
+  void backward(const Space& space, const impl::CollectiveCall& call) const {
+    impl::require_arithmetic<typename To::value_type>();
+    impl::Sequences<Space>::sum_split(space, {call.along(dim)});
   }
-  /// d_from = this rank's chunks of the sum of all ranks' d_to, in the order of the ranks. Values
-  /// are arithmetic.
-  template <class Space, class DFrom, class DTo, class... MeshAxes>
-  void pullback(const Space& space, const DFrom& d_from, const DTo& d_to,
-                const Mesh<MeshAxes...>& mesh) const {
-    impl::require_arithmetic<typename DFrom::value_type>();
-    impl::Sequences<Space>::sum_split(
-        space, impl::zigzag_call<Axis>("zigzag_gather's pullback", space, d_from, d_to, mesh, dim));
-  }
-  /// The transpose if all ranks compute the same from the result and it counts once (a loss):
-  /// d_from = this rank's chunks of d_to. Local data movement.
-  template <class Space, class DFrom, class DTo, class... MeshAxes>
-  void pullback_replicated(const Space& space, const DFrom& d_from, const DTo& d_to,
-                           const Mesh<MeshAxes...>& mesh) const {
-    impl::Sequences<Space>::split(
-        space, impl::zigzag_call<Axis>("zigzag_gather's replicated pullback", space, d_from, d_to,
-                                       mesh, dim));
+  template <class To, class Space>
+  void backward_replicated(const Space& space, const impl::CollectiveCall& call) const {
+    impl::Sequences<Space>::split(space, {call.along(dim)});
   }
 };
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "shard/exchange/exchange.hpp"
+#include "shard/exchange/impl/moved_fields.hpp"
 #include "shard/exchange/stale.hpp"
 #include "shard/redistribute/impl/coupling_plan.hpp"
 #include "shard/redistribute/movement.hpp"
@@ -32,8 +33,7 @@
 ///
 /// The host waits until the messages have arrived, except those of NCCL or RCCL between two meshes,
 /// between two index spaces or of sets. The result is in the order of `space`: fence `space` before
-/// the host or another instance reads it. (On one mesh, a redistribution of one field is complete
-/// when it returns, unless it is between two index spaces.)
+/// the host or another instance reads it.
 
 namespace shard {
 
@@ -101,34 +101,25 @@ void mark_moved(const Space& space, const To& to) {
   if constexpr (To::partial_axes::count == 0) mark_written(space, to);
 }
 
-/// Moves owned points to a field with other partitions over the same axes, by an exchange plan on
-/// the mesh's transport, ordered on `space`; or adds them to those that they came from. It doesn't
-/// change halos, so it works for gradients too.
-template <class Space, class To, class From>
-void move_between_ranks(const Space& space, const To& to, const From& from, Direction direction) {
-  static_assert(cut_alike_v<To, From>);
-  const auto plan    = FieldPlan<PlanMemory<To>>::find_move(field_args(to), field_args(from));
-  const auto address = [](const auto& field) {
-    return const_cast<void*>(static_cast<const void*>(field.origin()));
-  };
-  void *reads = address(from), *writes = address(to);
-  const Geometry* geometry = direction == Direction::forward ? &from.geometry() : &to.geometry();
-  Pending<Space>(plan, space, plan->start(space, {&reads, &writes, &geometry}, direction)).finish();
-}
-
-/// The same between two index spaces, whose elements the ids tell; false if there are none.
+/// Moves owned points between two index spaces, whose elements the ids tell, by an exchange plan on
+/// the mesh's transport, ordered on `space`; or adds them to those that they came from. False if
+/// the fields aren't over two index spaces.
 template <class Space, class To, class From>
 bool moved_between_index_spaces(const char* function, const Space& space, const To& to,
                                 const From& from, Direction direction) {
   if (!is_between_index_spaces(to.any_geometry(), from.any_geometry())) return false;
   require_same_cells(function, to.any_geometry(), from.any_geometry());
   if constexpr (cut_alike_v<To, From> && To::partial_axes::count == 0 &&
-                From::partial_axes::count == 0)
-    move_between_ranks(space, to, from, direction);
-  else
+                From::partial_axes::count == 0) {
+    const Reindexing as_they_are[To::rank];
+    MovedFields<PlanMemory<To>> fields(function);
+    fields.add(to, from, as_they_are);
+    fields.run(space, direction);
+  } else {
     throw_argument(function, {"\"", from.any_geometry().label, "\" and \"", to.any_geometry().label,
                               "\" are of two index spaces, which must be sharded over the same "
                               "axes, and without a Partial"});
+  }
   return true;
 }
 

@@ -133,6 +133,27 @@ void dot_pullback(const Space& space, const DA& da, const B& b, double g) {
   impl::set_gradient(space, da, impl::ValueRule{}, impl::read<DA>(b), g);
 }
 
+/// The sum of the squared differences from the mean, over the number of elements less `ddof`: 0 for
+/// the variance of all elements (NumPy's default), 1 for an estimate from a sample (PyTorch's). NaN
+/// if there are no more elements than `ddof`. Two passes, so the mean doesn't cancel digits.
+/// `ordered`: the differences from the rounded mean are rounded, everything else is exact, so the
+/// bits are the same on every mesh. Fences `space` twice.
+template <Determinism Order = Determinism::on_one_mesh, class Space, AnyShardedView Field>
+double variance(const Space& space, const Field& x, int ddof = 0) {
+  const double cells = impl::world_cells(x) - ddof, centre = mean<Order>(space, x);
+  if (!(cells > 0.0)) return Kokkos::Experimental::quiet_NaN_v<double>;
+  const auto a = impl::read<Field>(x);
+  return impl::world_sum<Order, double>(space, x, impl::DeviationTerm{centre}, a, a) / cells;
+}
+/// dx = 2 g (x - mean) / (elements - ddof). Collective; fences `space` once.
+template <Determinism Order = Determinism::on_one_mesh, class Space, AnyShardedView DX,
+          AnyShardedView X>
+void variance_pullback(const Space& space, const DX& dx, const X& x, double g, int ddof = 0) {
+  impl::check_alike("variance_pullback", dx, x);
+  impl::set_gradient(space, dx, impl::ValueRule{}, impl::read<DX>(x),
+                     2.0 * g / (impl::world_cells(x) - ddof), mean<Order>(space, x));
+}
+
 /// The sum of the magnitudes.
 template <Determinism Order = Determinism::on_one_mesh, class Space, AnyShardedView Field>
 double norm1(const Space& space, const Field& x) {

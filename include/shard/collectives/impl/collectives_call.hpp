@@ -31,6 +31,22 @@ struct CollectiveCall {
   ReductionKind op   = ReductionKind::sum;
   double scale       = 1;
   int dim = 0, concat_dim = 0, root = 0;
+
+  /// The same along these dimensions.
+  CollectiveCall along(int d, int concat = 0) const {
+    CollectiveCall call = *this;
+    call.dim            = d;
+    call.concat_dim     = concat;
+    return call;
+  }
+  /// The same that reduces, to a View of type `To`, and multiplies the result.
+  template <class Op, class To>
+  CollectiveCall reducing(double factor) const {
+    CollectiveCall call = *this;
+    call.op             = reduction_kind<Op, typename To::value_type>();
+    call.scale          = factor;
+    return call;
+  }
 };
 
 /// The collectives of collectives.hpp, on the ranks along the axis. `Space` is an enabled execution

@@ -3,7 +3,6 @@
 #define SHARD_COLLECTIVES_IMPL_ZIGZAG_CALL_HPP
 
 #include <string>
-#include <string_view>
 
 #include "shard/collectives/impl/collectives_call.hpp"
 
@@ -12,10 +11,10 @@ namespace shard::impl {
 /// The arguments of an operation on a sequence in zigzag order.
 struct ZigzagCall {
   CollectiveCall base;
-  std::string type;      ///< of an all-to-all: split_to_full or full_to_split
+  std::string type{};    ///< of an all-to-all: split_to_full or full_to_split
   bool reverse = false;  ///< of an all-to-all: the other one
   bool zigzag  = true;   ///< of an all-to-all
-  PlainView second;      ///< contexts: those of the second half
+  PlainView second{};    ///< contexts: those of the second half
   index_t size = 0;      ///< contexts: of the whole sequence, 0 for equal shards
 };
 
@@ -42,16 +41,6 @@ ZigzagCall zigzag_call(const char* function, const Space& space, const To& to, c
   ZigzagCall call;
   call.base     = collective_call<Axis>(function, space, to, from, mesh);
   call.base.dim = dim;
-  return call;
-}
-
-template <class Axis, class Space, class To, class From, class... MeshAxes>
-ZigzagCall zigzag_all_to_all_call(const char* function, const Space& space, const To& to,
-                                  const From& from, const Mesh<MeshAxes...>& mesh,
-                                  std::string_view type, bool zigzag) {
-  auto call   = zigzag_call<Axis>(function, space, to, from, mesh);
-  call.type   = type;
-  call.zigzag = zigzag;
   return call;
 }
 

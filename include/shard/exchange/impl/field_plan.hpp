@@ -75,14 +75,13 @@ class FieldPlan : public CachedPlan {
                                                       const std::shared_ptr<FieldPlan>& plan,
                                                       const FieldArgs* fields);
 
-  /// The plan that moves the owned points of `from` to `to`, cached as by find_exchange. Throws
-  /// ArgumentError if global extents differ.
-  static std::shared_ptr<FieldPlan> find_move(const FieldArgs& to, const FieldArgs& from);
-
-  /// The plan that copies between fields of different indices; `dims` has a Reindexing for each
+  /// The plan that moves the owned points of from[f] to to[f]; `dims` has a Reindexing for each
   /// dimension of each field. Cached as by find_exchange. Its transpose doesn't change its source.
-  static std::shared_ptr<FieldPlan> find_reindexed(const FieldArgs* to, const FieldArgs* from,
-                                                   int count, const Reindexing* dims);
+  /// Throws ArgumentError if global extents differ where indices don't. Collective where the plan,
+  /// or the move between two index spaces, has to be made.
+  static std::shared_ptr<FieldPlan> find_move(const char* function, const FieldArgs* to,
+                                              const FieldArgs* from, int count,
+                                              const Reindexing* dims);
 
   /// Packs and sends. Local; allocates only if every buffer set is in progress. `Space` is an
   /// enabled execution space that can access Memory.

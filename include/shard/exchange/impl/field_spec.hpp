@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "shard/base/types.hpp"
+#include "shard/exchange/impl/source_ranges.hpp"
 #include "shard/exchange/impl/value_kind.hpp"
 #include "shard/view/impl/geometry.hpp"
 
@@ -24,10 +25,10 @@ struct DimSpec {
   int coordinate = 0;  ///< of this rank along the axes that shard the dimension
   std::array<int, max_axes> axes{};
   int axis_count = 0;
-  int lo = 0, hi = 0;  ///< halo; of reindexed fields see Reindexing
+  int lo = 0, hi = 0;  ///< halo; of a move see Reindexing
   BoundarySide low, high;
   bool wraps = false;  ///< in a renewal: periodic, and elements past the seam are valid as inside
-  int comb   = 1;      ///< of reindexed fields: see Reindexing
+  std::shared_ptr<const SourceRanges> ranges{};  ///< of a move: see Reindexing
   int layers = 0;      ///< of an index space's halo that are exchanged; 0 for other dimensions
   std::shared_ptr<const IndexHalo> moved{};  ///< of a move between index spaces: the target's owned
                                              ///< elements as a halo of the source
@@ -36,10 +37,9 @@ struct DimSpec {
 
 /// The kind of a field's route; each has a file, src/exchange/*_route.cpp.
 enum class RouteKind : std::uint8_t {
-  halo,       ///< the halo, from owned elements
-  renewal,    ///< the halo outside the domain, from the rank's own halo, which is valid inside
-  move,       ///< owned elements, from a field of other partitions
-  reindexed,  ///< owned elements, from a field of other indices
+  halo,     ///< the halo, from owned elements
+  renewal,  ///< the halo outside the domain, from the rank's own halo, which is valid inside
+  move,     ///< owned elements, from a field of other partitions or indices
 };
 
 /// The part of the halo that an exchange fills.
@@ -87,28 +87,28 @@ std::string names_of(const Fields& fields) {
 FieldSpec exchange_spec(const Geometry& geometry, const DimType* types, ValueKind kind,
                         int value_size, bool left, const index_t* stride);
 
-/// `to` made into a move: its owned points, read from a field of other partitions. Throws
-/// ArgumentError if the global extents differ.
-FieldSpec move_spec(FieldSpec to, const Geometry& from, const index_t* from_stride);
-
-/// How one dimension of a field follows from that of another field, in one of two ways.
+/// How one dimension of a field follows from that of another field, in one of three ways.
+///
+/// By default the elements are the same.
 ///
 /// Padded: the new dimension has `lo` elements more in front and `hi` more behind (a negative
 /// number removes elements). The added elements have the boundary's values. A Periodic dimension
 /// with lo = -s and hi = s is rotated by s elements.
 ///
-/// Combed (`comb` > 1): the old dimension of N elements is divided into `comb` stretches of N /
-/// comb elements. Part r of the new dimension, [comb a, comb b), holds elements [a, b) of each
-/// stretch, one stretch after the other.
+/// By ranges: those elements of the new dimension that are among them are read, others stay as they
+/// are.
 struct Reindexing {
   int lo = 0, hi = 0;
   BoundarySide low, high;
-  int comb = 1;
+  std::shared_ptr<const SourceRanges> ranges{};
+
+  bool is_identity() const { return lo == 0 && hi == 0 && ranges == nullptr; }
 };
 
-/// `to` made into a move that reads a field of other indices: its owned points alone.
-FieldSpec reindexed_spec(FieldSpec to, const Geometry& from, const index_t* from_stride,
-                         const Reindexing* dims);
+/// `to` made into a move: its owned points, read from a field of other partitions or indices.
+/// Throws ArgumentError if global extents differ where indices don't.
+FieldSpec move_spec(const char* function, FieldSpec to, const Geometry& from,
+                    const index_t* from_stride, const Reindexing* dims);
 
 /// Where each rank's owned elements of one index space are in another one of the same ids, kept by
 /// the mesh; null if the two partitions are of one space. Collective over the mesh the first time.

@@ -12,7 +12,7 @@
 
 #include "shard/base/impl/same_options.hpp"
 #include "shard/base/wanted.hpp"
-#include "shard/exchange/impl/reindexed.hpp"
+#include "shard/exchange/impl/moved_fields.hpp"
 #include "shard/exchange/stale.hpp"
 #include "shard/layers/impl/attention_kernels.hpp"
 #include "shard/layers/impl/kernels.hpp"
@@ -36,6 +36,7 @@ struct AttentionState {
   Moved dq, dk, dv, dy;
   Kokkos::View<double*, typename Moved::memory_space> sums;  ///< see AttentionKernels
   bool moves = false;
+  std::array<Reindexing, static_cast<std::size_t>(Moved::rank)> turned{};  ///< from q to `out`
 };
 
 template <class T>
@@ -93,6 +94,8 @@ struct GroupedAttention {
       for (int d = 0; d < Dims; ++d)
         partitions[Geometry::at(d + 2)] = self().home(d, q.partition(d + 2));
     s.out = placed_anew<Moved>(q.geometry(), partitions);
+    for (int d = 0; d < Dims; ++d)
+      s.turned[Geometry::at(d + 2)] = self().reindexing(d, s.out.partition(d + 2));
     if (s.moves)
       for (Moved* moved : {&s.q, &s.k, &s.v, &s.dq, &s.dk, &s.dv, &s.dy})
         *moved = s.out.like("shard::attention");
@@ -110,8 +113,7 @@ struct GroupedAttention {
     require_attention(Layer::name, self().heads, q, k, v, y);
     using T = typename Y::non_const_value_type;
     if (state.moves) {
-      bring<3>(space, {ReindexedSide(state.q), ReindexedSide(state.k), ReindexedSide(state.v)},
-               {ReindexedSide(q), ReindexedSide(k), ReindexedSide(v)}, state.out);
+      bring(space, state, state.q, q, state.k, k, state.v, v);
       attend<T>(space, state, owned_input(state.q), owned_input(state.k), owned_input(state.v));
     } else {
       attend<T>(space, state, owned_input(q), owned_input(k), owned_input(v));
@@ -128,7 +130,7 @@ struct GroupedAttention {
     require_attention(Layer::name, self().heads, q, k, v, ty);
     using T = typename TY::non_const_value_type;
     if (state.moves) {
-      bring_wanted(space, state, state.dq, tq, state.dk, tk, state.dv, tv);
+      bring(space, state, state.dq, tq, state.dk, tk, state.dv, tv);
       const Block<const T> moved[3] = {moved_block<T, TQ>(state.dq), moved_block<T, TK>(state.dk),
                                        moved_block<T, TV>(state.dv)};
       tangent<T>(space, state, state.dy,
@@ -151,7 +153,7 @@ struct GroupedAttention {
       require_attention(Layer::name, self().heads, q, k, v, dy);
       using T = typename DY::non_const_value_type;
       if (state.moves) {
-        bring<1>(space, {ReindexedSide(state.dy)}, {ReindexedSide(dy)}, state.out);
+        bring(space, state, state.dy, dy);
         pull<T, is_wanted_v<DQ>, is_wanted_v<DK>, is_wanted_v<DV>>(
             space, state, state.dq, state.dk, state.dv, owned_input(state.dy),
             {owned_input(state.q), owned_input(state.k), owned_input(state.v)});
@@ -193,36 +195,15 @@ struct GroupedAttention {
     return a;
   }
 
-  template <class Moved>
-  std::array<Reindexing, Dims + 2> reindexing(const Moved& field) const {
-    std::array<Reindexing, Dims + 2> turned{};
-    for (int d = 0; d < Dims; ++d)
-      turned[Geometry::at(d + 2)] = self().reindexing(d, field.global_extent(d + 2));
-    return turned;
-  }
-
-  template <int N, class Space, class Moved>
-  void bring(const Space& space, const ReindexedSide (&to)[N], const ReindexedSide (&from)[N],
-             const Moved& like) const {
-    const auto turned = reindexing(like);
-    run_reindexed<PlanMemory<Moved>>(space, Direction::forward, turned.data(), to, from, N);
-  }
-  template <class Space, class S, class Moved, class... MovedAndFrom>
-  void bring_wanted(const Space& space, S& state, const Moved& to,
-                    const MovedAndFrom&... rest) const {
-    ReindexedSide there[3], here[3];
-    int count       = 0;
+  /// Pairs of a redistributed field and the field that it is read from, which may be not_wanted.
+  template <class Space, class S, class... MovedAndFrom>
+  void bring(const Space& space, const S& state, const MovedAndFrom&... pairs) const {
+    MovedFields<PlanMemory<decltype(state.out)>> fields(Layer::name);
     const auto take = [&](const auto& moved, const auto& from) {
-      if constexpr (is_wanted_v<decltype(from)>) {
-        there[count]  = ReindexedSide(moved);
-        here[count++] = ReindexedSide(from);
-      }
+      if constexpr (is_wanted_v<decltype(from)>) fields.add(moved, from, state.turned.data());
     };
-    take_pairs(take, to, rest...);
-    const auto turned = reindexing(state.out);
-    if (count > 0)
-      run_reindexed<PlanMemory<Moved>>(space, Direction::forward, turned.data(), there, here,
-                                       count);
+    take_pairs(take, pairs...);
+    fields.run(space, Direction::forward);
   }
   template <class Take>
   static void take_pairs(const Take&) {}
@@ -240,9 +221,9 @@ struct GroupedAttention {
       return;
     }
     PaddingKernels<Space, T>::clear(space, owned_block(local(y)));
-    const auto turned = reindexing(state.out);
-    const ReindexedSide there(from), here(y);
-    run_reindexed<PlanMemory<Moved>>(space, Direction::adjoint, turned.data(), &there, &here, 1);
+    MovedFields<PlanMemory<Moved>> fields(Layer::name);
+    fields.add(from, y, state.turned.data());
+    fields.run(space, Direction::adjoint);
   }
   template <class Space, class S, class Y, class Moved>
   void give_wanted(const Space& space, S& state, const Y& y, const Moved& from) const {
@@ -331,8 +312,8 @@ struct WindowAttention
   Partition home(int d, const Partition& p) const {
     return impl::window_partition(p, size(d), turn(d, p.size()));
   }
-  impl::Reindexing reindexing(int d, index_t n) const {
-    const int s = static_cast<int>(turn(d, n));
+  impl::Reindexing reindexing(int d, const Partition& to) const {
+    const int s = static_cast<int>(turn(d, to.size()));
     return {-s, s, {BoundaryKind::periodic}, {BoundaryKind::periodic}};
   }
   impl::TokenDim tokens(int d, index_t extent, index_t begin, index_t n) const {
@@ -375,8 +356,8 @@ struct GridAttention
   }
   bool moves(int, const Partition& p) const { return !impl::is_whole(p); }
   Partition home(int d, const Partition& p) const { return impl::comb_partition(p, size(d)); }
-  impl::Reindexing reindexing(int d, index_t) const {
-    return {0, 0, {}, {}, static_cast<int>(size(d))};
+  impl::Reindexing reindexing(int d, const Partition& to) const {
+    return {0, 0, {}, {}, impl::comb_ranges(to, size(d))};
   }
   impl::TokenDim tokens(int d, index_t extent, index_t, index_t) const {
     return {extent / size(d), size(d), 1, extent / size(d), extent};

@@ -230,15 +230,10 @@ struct RingAttention {
                  static_cast<int>(state.longest),
                  {BoundaryKind::periodic},
                  {BoundaryKind::periodic}};
-    impl::ReindexedSide to[4], from[4];
-    int count = 0;
+    impl::MovedFields<impl::PlanMemory<Moved>> fields("RingAttention");
     for (std::size_t f = 0; f < 4; ++f)
-      if ((blocks >> f & 1U) != 0) {
-        to[count]     = impl::ReindexedSide(next[f]);
-        from[count++] = impl::ReindexedSide(here[f]);
-      }
-    auto pending = impl::start_reindexed<impl::PlanMemory<Moved>>(space, impl::Direction::forward,
-                                                                  turned, to, from, count);
+      if ((blocks >> f & 1U) != 0) fields.add(next[f], here[f], turned);
+    auto pending = fields.start(space, impl::Direction::forward);
     work();
     pending.finish();
   }

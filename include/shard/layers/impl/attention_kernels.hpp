@@ -5,8 +5,10 @@
 #include <Kokkos_Core.hpp>
 
 #include <limits>
+#include <memory>
 
 #include "shard/base/types.hpp"
+#include "shard/exchange/impl/source_ranges.hpp"
 #include "shard/layers/impl/kernels.hpp"
 #include "shard/view/partition.hpp"
 
@@ -88,6 +90,9 @@ bool fits_windows(const Partition& cells, index_t w);
 Partition window_partition(const Partition& cells, index_t w, index_t shift);
 /// Begins rounded down to multiples of w, so that a part has whole groups of w points, N / w apart.
 Partition comb_partition(const Partition& cells, index_t w);
+/// The points of those groups: of each part of `groups`, a comb_partition, the points of each
+/// stretch of N / w one after the other.
+std::shared_ptr<const SourceRanges> comb_ranges(const Partition& groups, index_t w);
 /// Whether one part owns all points.
 bool is_whole(const Partition& cells);
 

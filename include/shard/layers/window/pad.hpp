@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "shard/base/wanted.hpp"
-#include "shard/exchange/impl/reindexed.hpp"
+#include "shard/exchange/impl/moved_fields.hpp"
 #include "shard/exchange/stale.hpp"
 #include "shard/layers/impl/kernels.hpp"
 #include "shard/layers/impl/layer_checks.hpp"
@@ -40,14 +40,6 @@ struct PaddingKernels {
   /// x = 0
   static void clear(const Space& space, const Block<T>& x);
 };
-
-/// to = padded from, or from += the transpose applied to `to`.
-template <class Space, class To, class From>
-void run_padding(const Space& space, Direction direction, const Reindexing* pads, const To& to,
-                 const From& from) {
-  const ReindexedSide there(to), here(from);
-  run_reindexed<PlanMemory<To>>(space, direction, pads, &there, &here, 1);
-}
 
 /// Base of Pad and Unpad: `Layer` has the widths and the boundaries.
 template <class Layer, int Dims>
@@ -83,13 +75,13 @@ struct PaddingLayer {
   /// ArgumentError, on every rank before any message, if extents don't fit.
   template <class Space, class Y, class X>
   void apply(const Space& space, const Y& y, const X& x) const {
-    run(space, Direction::forward, false, y, x);
+    run(space, false, y, x);
     mark_written(space, y);
   }
   /// The tangent: the same of tx, with zeros for constants.
   template <class Space, class TY, class TX, class X>
   void pushforward(const Space& space, const TY& ty, const TX& tx, const X&) const {
-    run(space, Direction::forward, true, ty, tx);
+    run(space, true, ty, tx);
     mark_written(space, ty);
   }
   /// Sets dx's owned points to dJ/dx from dy = dJ/dy: the owner adds all padded copies of each
@@ -100,7 +92,9 @@ struct PaddingLayer {
       const auto pads = pads_of(true);
       require(dy, dx, pads.data());
       PaddingKernels<Space, typename DX::value_type>::clear(space, owned_block(local(dx)));
-      run_padding(space, Direction::adjoint, pads.data(), dy, dx);
+      MovedFields<PlanMemory<DX>> fields(Layer::name);
+      fields.add(dy, dx, pads.data());
+      fields.run(space, Direction::adjoint);
     }
   }
 
@@ -129,10 +123,12 @@ struct PaddingLayer {
   }
 
   template <class Space, class Y, class X>
-  void run(const Space& space, Direction direction, bool tangent, const Y& y, const X& x) const {
+  void run(const Space& space, bool tangent, const Y& y, const X& x) const {
     const auto pads = pads_of(tangent);
     require(y, x, pads.data());
-    run_padding(space, direction, pads.data(), y, x);
+    MovedFields<PlanMemory<Y>> fields(Layer::name);
+    fields.add(y, x, pads.data());
+    fields.run(space, Direction::forward);
   }
 };
 

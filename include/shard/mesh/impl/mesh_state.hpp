@@ -63,12 +63,12 @@ class MeshResource {
 enum class KeyKind : std::uint8_t {
   exchange,
   move,
-  reindexing,
   movement,
   coupling,
   collective,
   operand,
   index_move,
+  chain,
   mesh_number
 };
 

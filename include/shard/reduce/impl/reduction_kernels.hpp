@@ -87,6 +87,28 @@ struct ProductTerm {
         a, [&](double x) { for_doubles(b, [&](double y) { ExactSum::add_product(sum, x, y); }); });
   }
 };
+/// (a - centre)^2
+struct DeviationTerm {
+  static constexpr bool is_product = true;
+  double centre;
+  template <class A>
+  KOKKOS_FORCEINLINE_FUNCTION double left(A a) const {
+    return static_cast<double>(a) - centre;
+  }
+  template <class B>
+  KOKKOS_FORCEINLINE_FUNCTION double right(B b) const {
+    return left(b);
+  }
+  template <class Sum, class A, class B>
+  KOKKOS_FORCEINLINE_FUNCTION Sum term(A a, B) const {
+    const double d = left(a);
+    return d * d;
+  }
+  template <class A, class B>
+  KOKKOS_FORCEINLINE_FUNCTION void add(index_t* sum, A a, B) const {
+    ExactSum::add_product(sum, left(a), left(a));
+  }
+};
 /// 1 if a element has a value, or that magnitude, else 0.
 template <class T>
 struct CountTerm {
@@ -327,6 +349,13 @@ struct ValueRule {
   template <class A>
   KOKKOS_FORCEINLINE_FUNCTION double at(A a) const {
     return static_cast<double>(a);
+  }
+};
+struct DeviationRule {
+  double centre;
+  template <class A>
+  KOKKOS_FORCEINLINE_FUNCTION double at(A a) const {
+    return static_cast<double>(a) - centre;
   }
 };
 /// 1 where the value is the extremum, with its sign for a magnitude.

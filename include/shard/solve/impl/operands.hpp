@@ -11,6 +11,7 @@
 #include <type_traits>
 
 #include "shard/autodiff/impl/value.hpp"
+#include "shard/exchange/impl/shared_points.hpp"
 #include "shard/exchange/stale.hpp"
 #include "shard/view/impl/same_points.hpp"
 #include "shard/view/region.hpp"
@@ -23,10 +24,6 @@
 
 namespace shard::impl {
 
-/// Whether two fields have owned points in common or are copies of one field: exact for equal
-/// strides, else whether they begin at the same address.
-bool share_points(const FieldArgs& a, const void* a_origin, const FieldArgs& b,
-                  const void* b_origin);
 /// The ranks that shard dimension `d` of a field, in the order of its parts: the mesh axis'
 /// communicator, MPI_COMM_SELF for a dimension that isn't sharded. Throws ArgumentError, on every
 /// rank alike, for a dimension that is sharded over several axes.
@@ -35,9 +32,6 @@ MPI_Comm owners_of(std::string_view function, const Geometry& field, int d);
 /// than 1: for libraries that take arrays. Collective over `comm`.
 void require_contiguous(MPI_Comm comm, std::string_view function, const Geometry& field,
                         index_t count, index_t stride);
-/// Throws ArgumentError: an output is an input.
-[[noreturn]] void throw_shared(std::string_view function, const Geometry& to, const Geometry& from);
-
 /// Throws ArgumentError unless all vectors have the same points, part by part.
 template <class First, class... More>
 void require_alike([[maybe_unused]] std::string_view function, const First& first,
