@@ -88,8 +88,8 @@ void for_ranges(const ZigzagPartition& part, int rank, const Use& use) {
   }
 }
 
-/// Runs an operation between a `whole` sequence and a rank's `chunks` of it, one of which is read and
-/// the other written, by the boxes that boxes(all, partition, dim, route) appends.
+/// Runs an operation between a `whole` sequence and a rank's `chunks` of it, one of which is read
+/// and the other written, by the boxes that boxes(all, partition, dim, route) appends.
 template <class Space, class Boxes>
 void with_chunks(const Space& space, const CollectiveCall& call, const PlainView& whole,
                  const PlainView& chunks, bool combines, const Boxes& boxes) {
@@ -113,7 +113,7 @@ void share_chunks(const Space& space, const CollectiveCall& call, bool gathers) 
                 const int me = all.coordinate();
                 for (int r = 0; r < all.size(); ++r) {
                   for_ranges(part, me, [&](const auto& range, index_t begin) {
-                    const PieceBox mine = all.slice(chunks, dim, begin, range.size()),
+                    const PieceBox mine  = all.slice(chunks, dim, begin, range.size()),
                                    there = all.slice(whole, dim, range.begin, range.size());
                     if (r == me)
                       gathers ? route.keep(mine, there) : route.keep(there, mine, r);

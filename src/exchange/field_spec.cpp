@@ -86,9 +86,9 @@ FieldSpec move_spec(const char* function, FieldSpec to, const Geometry& from,
   for (int d = 0; d < to.rank; ++d) {
     DimSpec& dim = to.dims[Geometry::at(d)];
     if (dims[d].is_identity() && from.global(d) != dim.to.size())
-      throw_argument(function, {"dimension ", text(d), " has ", text(from.global(d)),
-                                " elements in \"", from.label, "\" and ", text(dim.to.size()),
-                                " in the field it is moved to"});
+      throw_argument(function,
+                     {"dimension ", text(d), " has ", text(from.global(d)), " elements in \"",
+                      from.label, "\" and ", text(dim.to.size()), " in the field it is moved to"});
     dim.from                        = from.dims[Geometry::at(d)].partition;
     dim.lo                          = dims[d].lo;
     dim.hi                          = dims[d].hi;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Routes between two fields of other partitions or indices: redistributed, padded, rolled, selected.
+// Routes between two fields of other partitions or indices: redistributed, padded, rolled,
+// selected.
 #include <algorithm>
 
 #include "segments.hpp"

@@ -189,7 +189,7 @@ std::shared_ptr<FieldPlan<Memory>> FieldPlan<Memory>::find_move(const char* func
       moved[at(f, d)]       = index_move(mesh, to[f].geometry->dims[Geometry::at(d)],
                                          from[f].geometry->dims[Geometry::at(d)]);
       if (dim.is_identity()) continue;
-      const index_t padding[]      = {d, dim.lo, dim.hi};
+      const index_t padding[]    = {d, dim.lo, dim.hi};
       const std::uint64_t ranges = dim.ranges ? dim.ranges->hash : 0;
       for (std::uint64_t* hash : {&key.a, &key.b}) {
         *hash = hash_bytes(padding, sizeof(padding), *hash);
@@ -205,8 +205,8 @@ std::shared_ptr<FieldPlan<Memory>> FieldPlan<Memory>::find_move(const char* func
         std::vector<FieldSpec> specs = specs_of(to, count);
         for (int f = 0; f < count; ++f) {
           FieldSpec& spec = specs[static_cast<std::size_t>(f)];
-          spec            = move_spec(function, spec, *from[f].geometry, from[f].stride.data(),
-                                      dims + at(f, 0));
+          spec =
+              move_spec(function, spec, *from[f].geometry, from[f].stride.data(), dims + at(f, 0));
           for (int d = 0; d < rank; ++d) spec.dims[Geometry::at(d)].moved = moved[at(f, d)];
         }
         return specs;

@@ -279,9 +279,8 @@ Route route_of(const MeshState& mesh, const std::vector<FieldSpec>& fields) {
   require_pairs(fields);
   Route route;
   for (const FieldSpec& spec : fields) {
-    RouteField field{
-        spec.label, spec.kind, spec.value_size,
-        spec.rank,  spec.left, spec.route == RouteKind::move};
+    RouteField field{spec.label, spec.kind, spec.value_size,
+                     spec.rank,  spec.left, spec.route == RouteKind::move};
     for (int d = 0; d < spec.rank; ++d) {
       const DimSpec& dim           = spec.dims[Geometry::at(d)];
       field.owned[Geometry::at(d)] = dim.to.count(dim.coordinate);

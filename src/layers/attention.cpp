@@ -281,8 +281,7 @@ std::shared_ptr<const SourceRanges> comb_ranges(const Partition& groups, index_t
   for (int r = 0; r < groups.parts(); ++r) {
     const index_t begin = groups.begin(r), count = groups.count(r) / w;
     for (index_t tooth = 0; tooth < w && count > 0; ++tooth)
-      ranges.push_back(
-          {begin + tooth * count, tooth * (groups.size() / w) + begin / w, count});
+      ranges.push_back({begin + tooth * count, tooth * (groups.size() / w) + begin / w, count});
   }
   return std::make_shared<SourceRanges>(std::move(ranges));
 }

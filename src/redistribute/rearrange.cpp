@@ -20,7 +20,7 @@ std::shared_ptr<const SourceRanges> ranges_of(std::vector<SourceRange> list) {
 /// Appends one element, to the last range if it goes on.
 void append(std::vector<SourceRange>& list, index_t source) {
   if (list.empty()) return list.push_back({0, source, 1, 1});
-  SourceRange& last   = list.back();
+  SourceRange& last  = list.back();
   const index_t step = source - (last.source + last.step * (last.count - 1));
   if (last.count == 1 ? step == 1 || step == -1 : step == last.step) {
     last.step = step;
@@ -43,9 +43,9 @@ void require_rearranged(const char* function, const Geometry& to, const Geometry
     throw_argument(function, {"\"", to.label, "\" and \"", from.label, "\" are on two meshes"});
   for (int d = 0; d < to.rank; ++d)
     if (const index_t wanted = d == dim ? extent : from.global(d); to.global(d) != wanted)
-      throw_argument(function, {"dimension ", text(d), " of \"", to.label, "\" has ",
-                                text(to.global(d)), " elements; from \"", from.label,
-                                "\" come ", text(wanted)});
+      throw_argument(function,
+                     {"dimension ", text(d), " of \"", to.label, "\" has ", text(to.global(d)),
+                      " elements; from \"", from.label, "\" come ", text(wanted)});
 }
 
 std::shared_ptr<const SourceRanges> rolled(index_t n, index_t shift) {
@@ -57,7 +57,8 @@ std::shared_ptr<const SourceRanges> rolled(index_t n, index_t shift) {
 }
 
 std::shared_ptr<const SourceRanges> flipped(index_t n) {
-  return ranges_of(n == 0 ? std::vector<SourceRange>{} : std::vector<SourceRange>{{0, n - 1, n, -1}});
+  return ranges_of(n == 0 ? std::vector<SourceRange>{}
+                          : std::vector<SourceRange>{{0, n - 1, n, -1}});
 }
 
 std::shared_ptr<const SourceRanges> placed(index_t target, index_t source, index_t count) {

@@ -61,8 +61,8 @@ void ChainMessages<Space>::run(const Space& space, void* values, index_t count, 
   auto* const bytes = static_cast<std::byte*>(values);
   TransferField field{bytes, bytes, {}, {}};
   field.read_stride[0] = field.written_stride[0] = 1;
-  const Watched watched({.what = "sums of the ranks before, for a cumulative sum",
-                         .rank = place_.mesh->rank()});
+  const Watched watched(
+      {.what = "sums of the ranks before, for a cumulative sum", .rank = place_.mesh->rank()});
   plan->run(space, *group, &field);
 }
 

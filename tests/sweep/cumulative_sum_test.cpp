@@ -28,7 +28,7 @@ using Space = Kokkos::DefaultHostExecutionSpace;
 template <class T, class Layout = Kokkos::LayoutRight>
 using FieldOf = ShardedView<T**, Layout, ShardDim<0, Lat, Halo<1, 2>, Symmetric>,
                             ShardDim<1, Lon, Halo<2, 1>, Periodic>, Kokkos::HostSpace>;
-using Field = FieldOf<double>;
+using Field   = FieldOf<double>;
 
 /// Sums of these depend on the order of additions.
 template <class T>
@@ -40,8 +40,7 @@ template <class F>
 void fill(const F& f) {
   for (index_t i = 0; i < f.extent(0); ++i)
     for (index_t j = 0; j < f.extent(1); ++j)
-      f(i, j) =
-          value_at<typename F::non_const_value_type>(f.to_global(0, i), f.to_global(1, j));
+      f(i, j) = value_at<typename F::non_const_value_type>(f.to_global(0, i), f.to_global(1, j));
 }
 
 /// Points that differ from a loop's.
@@ -68,9 +67,9 @@ int wrong_points(const F& f, const CumulativeSum& op) {
 template <class F>
 void check(const F& f, const Field& natural) {
   const Space space;
-  for (const CumulativeSum op : {CumulativeSum{.dim = 0}, CumulativeSum{.dim = 1},
-                                 CumulativeSum{.dim = 0, .reverse = true},
-                                 CumulativeSum{.dim = 1, .reverse = true}}) {
+  for (const CumulativeSum op :
+       {CumulativeSum{.dim = 0}, CumulativeSum{.dim = 1}, CumulativeSum{.dim = 0, .reverse = true},
+        CumulativeSum{.dim = 1, .reverse = true}}) {
     fill(f);
     op.apply(space, natural, f);
     EXPECT_EQ(wrong_points(natural, op), 0);

@@ -39,8 +39,7 @@ double value_at(index_t i, index_t j) { return 0.1 * static_cast<double>((i * 37
 template <class F, class Value>
 void set(const F& f, const Value& value) {
   for (index_t i = 0; i < f.extent(0); ++i)
-    for (index_t j = 0; j < f.extent(1); ++j)
-      f(i, j) = value(f.to_global(0, i), f.to_global(1, j));
+    for (index_t j = 0; j < f.extent(1); ++j) f(i, j) = value(f.to_global(0, i), f.to_global(1, j));
 }
 template <class F, class Value>
 int wrong_points(const F& f, const Value& value) {
@@ -64,8 +63,8 @@ struct Mapped {
     double sum = 0;
     for (std::size_t t = 0; t < source.size(); ++t)
       if (source[t] == (dim == 0 ? i : j))
-        sum += dim == 0 ? value_at(static_cast<index_t>(t), j)
-                        : value_at(i, static_cast<index_t>(t));
+        sum +=
+            dim == 0 ? value_at(static_cast<index_t>(t), j) : value_at(i, static_cast<index_t>(t));
     return sum;
   }
 };
@@ -90,7 +89,7 @@ void check(const char* name, const Op& op, const X& x, const Field& natural,
     EXPECT_EQ(wrong_points(natural, transposed), 0) << "transpose of another layout";
   };
   run(own);
-  auto partitions                    = own.partitions();
+  auto partitions = own.partitions();
   partitions[static_cast<std::size_t>(op.dim)] =
       shard::testing::another_partition(own.partition(op.dim));
   run(impl::placed_anew<Field>(own.geometry(), partitions));
@@ -132,11 +131,8 @@ void check_all(const X& x, const Field& natural) {
   concatenate.pullback(space, turned, y);
   EXPECT_EQ(wrong_points(parts[0], [](index_t i, index_t j) { return value_at(i + 7, j); }), 0);
   split.pullback(space, x, parts);
-  EXPECT_EQ(wrong_points(x,
-                         [](index_t i, index_t j) {
-                           return value_at(i < 4 ? i + 7 : i - 4, j);
-                         }),
-            0);
+  EXPECT_EQ(
+      wrong_points(x, [](index_t i, index_t j) { return value_at(i < 4 ? i + 7 : i - 4, j); }), 0);
 }
 
 template <class... Axes>
@@ -167,8 +163,7 @@ TEST(Rearrangement, MistakesAreErrors) {
   refused({"step"}, [&] { (void)Slice(0, 2, 7, 0).output(x); });
   refused({"IndexSelect", "index 11"}, [&] { (void)IndexSelect(0, {3, 11}).output(x); });
   refused({"Split", "4 and 6", "11"}, [&] { (void)Split(0, {4, 6}).output(x); });
-  refused({"Concatenate", "22"},
-          [&] { Concatenate(0).apply(space, y, std::make_tuple(x, x)); });
+  refused({"Concatenate", "22"}, [&] { Concatenate(0).apply(space, y, std::make_tuple(x, x)); });
 }
 
 TEST(Rearrangement, OnATape) {
@@ -178,16 +173,15 @@ TEST(Rearrangement, OnATape) {
   set(x, value_at);
   Tape<Space> tape(space);
   const auto a = tape.run(Slice(0, 0, 4), x), b = tape.run(Slice(0, 4), x);
-  const auto y = tape.run(Concatenate(0), std::make_tuple(b, a));
-  const auto z = tape.run(Flip(1), y);
+  const auto y  = tape.run(Concatenate(0), std::make_tuple(b, a));
+  const auto z  = tape.run(Flip(1), y);
   const auto dz = z.like("dz");
   set(dz, value_at);
   const Field dx = tape.pullback(z, dz, x);
-  EXPECT_EQ(wrong_points(dx,
-                         [](index_t i, index_t j) {
-                           return value_at(i < 4 ? i + 7 : i - 4, columns - 1 - j);
-                         }),
-            0);
+  EXPECT_EQ(
+      wrong_points(dx, [](index_t i,
+                          index_t j) { return value_at(i < 4 ? i + 7 : i - 4, columns - 1 - j); }),
+      0);
 }
 
 }  // namespace sweep_rearrange_test

@@ -28,9 +28,10 @@
 /// `pullback(space, dx, dy)` sets dx's owned points to the transpose of dy; where several elements
 /// of y are one of x, their cotangents are added in the order of y, for any partitions. `output(x)`
 /// makes a new y. Each is collective over the mesh where its plan has to be made, as
-/// `redistribute`; the result is in the order of `space`. Throws ArgumentError on every rank, before
-/// anything moves, for a dimension that doesn't exist, extents that don't fit, or a y with memory of
-/// x; AgreementError if the ranks' fields or numbers differ (compared when a plan is made).
+/// `redistribute`; the result is in the order of `space`. Throws ArgumentError on every rank,
+/// before anything moves, for a dimension that doesn't exist, extents that don't fit, or a y with
+/// memory of x; AgreementError if the ranks' fields or numbers differ (compared when a plan is
+/// made).
 ///
 ///   const shard::Roll east{3, 20};
 ///   auto moved = east.output(t);
@@ -42,8 +43,8 @@ namespace impl {
 
 /// Throws ArgumentError unless `dim` is a dimension.
 void require_dimension(const char* function, int dim, int rank);
-/// Throws ArgumentError unless `to` has `extent` elements in dimension `dim`, and those of `from` in
-/// the others.
+/// Throws ArgumentError unless `to` has `extent` elements in dimension `dim`, and those of `from`
+/// in the others.
 void require_rearranged(const char* function, const Geometry& to, const Geometry& from, int dim,
                         index_t extent);
 
@@ -88,11 +89,10 @@ template <class X>
 struct Writable;
 template <class T, class Layout, class... Options>
 struct Writable<ShardedView<T, Layout, Options...>> {
-  using type =
-      ShardedView<typename ShardedView<T, Layout, Options...>::view_type::non_const_data_type,
-                  std::conditional_t<std::is_same_v<Layout, Kokkos::LayoutStride>,
-                                     Kokkos::LayoutRight, Layout>,
-                  Options...>;
+  using type = ShardedView<
+      typename ShardedView<T, Layout, Options...>::view_type::non_const_data_type,
+      std::conditional_t<std::is_same_v<Layout, Kokkos::LayoutStride>, Kokkos::LayoutRight, Layout>,
+      Options...>;
 };
 
 /// A new field like x with another partition of dimension `dim`. Collective.
@@ -183,8 +183,8 @@ struct OneToOne : Rearrangement<Op> {
 
 }  // namespace impl
 
-/// y[i] = x[(i - shift) mod n] in dimension `dim`: elements move up by `shift`, any number, and come
-/// in again at the other end. A new y has x's partitions.
+/// y[i] = x[(i - shift) mod n] in dimension `dim`: elements move up by `shift`, any number, and
+/// come in again at the other end. A new y has x's partitions.
 struct Roll : impl::OneToOne<Roll> {
   int dim       = 0;  ///< the dimension
   index_t shift = 0;  ///< places
@@ -327,8 +327,8 @@ struct Split : impl::Rearrangement<Split> {
     std::vector<typename impl::Writable<X>::type> parts;
     index_t begin = 0;
     for (const index_t count : sizes) {
-      parts.push_back(impl::with_partition(
-          x, dim, impl::slice_partition(x.partition(dim), begin, count, 1)));
+      parts.push_back(
+          impl::with_partition(x, dim, impl::slice_partition(x.partition(dim), begin, count, 1)));
       begin += count;
     }
     return parts;

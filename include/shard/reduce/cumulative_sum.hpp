@@ -139,11 +139,11 @@ void scan(const char* function, const Space& space, const Y& y, const X& x, int 
   using T = typename X::non_const_value_type;
   static_assert(check_reduced<X>() && std::is_same_v<typename Y::value_type, T>,
                 "the sums are written to a field of the same value type that isn't const");
-  using Sum  = std::conditional_t<std::is_integral_v<T>, std::uint64_t, double>;
+  using Sum        = std::conditional_t<std::is_integral_v<T>, std::uint64_t, double>;
   const auto place = chain_place(function, x.geometry(), dim, reverse);
   check_alike(function, y, x);
-  T* to         = nullptr;
-  const T* from = nullptr;
+  T* to                 = nullptr;
+  const T* from         = nullptr;
   const ScanLines lines = scan_lines(y, x, dim, reverse, to, from);
   const index_t count   = lines.lines();
   const ChainMessages<Space> chain(place);
@@ -166,19 +166,20 @@ void scan(const char* function, const Space& space, const Y& y, const X& x, int 
 
 }  // namespace impl
 
-/// y[i] = x[0] + ... + x[i] in dimension `dim`, sharded or not, or from the other end: y[i] = x[i] +
+/// y[i] = x[0] + ... + x[i] in dimension `dim`, sharded or not, or from the other end: y[i] = x[i]
+/// +
 /// ... + x[n - 1]. NumPy's cumulative_sum, an operation for a tape.
 ///
-/// Sums are in double (integers modulo 2^64), added in the order of the elements: the bits are those
-/// of a loop, for every partition and mesh. Along a sharded dimension each rank waits for the one
-/// before, in up to eight pieces; they send one message for each piece. y and x have the same
+/// Sums are in double (integers modulo 2^64), added in the order of the elements: the bits are
+/// those of a loop, for every partition and mesh. Along a sharded dimension each rank waits for the
+/// one before, in up to eight pieces; they send one message for each piece. y and x have the same
 /// partitions; y may be x. Halos are neither read nor written. Copies of elements (NorthFold,
 /// blocks) count as elements. Collective over the mesh; the result is in the order of `space`.
 /// Throws ArgumentError on every rank for a dimension that doesn't exist, or other partitions.
 struct CumulativeSum {
-  static constexpr bool takes_not_wanted = true;  ///< dx may be not_wanted
-  int dim                                = 0;     ///< the dimension
-  bool reverse                           = false; ///< from the last element on
+  static constexpr bool takes_not_wanted = true;   ///< dx may be not_wanted
+  int dim                                = 0;      ///< the dimension
+  bool reverse                           = false;  ///< from the last element on
 
   /// Computes y's owned elements.
   template <class Space, AnyShardedView Y, AnyShardedView X>
@@ -194,8 +195,7 @@ struct CumulativeSum {
   /// Sets dx's owned elements: the sums of dy from the other end.
   template <class Space, class DX, AnyShardedView DY>
   void pullback(const Space& space, const DX& dx, const DY& dy) const {
-    if constexpr (is_wanted_v<DX>)
-      impl::scan("CumulativeSum", space, dx, dy, dim, !reverse);
+    if constexpr (is_wanted_v<DX>) impl::scan("CumulativeSum", space, dx, dy, dim, !reverse);
   }
 };
 

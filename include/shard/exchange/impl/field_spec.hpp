@@ -29,7 +29,7 @@ struct DimSpec {
   BoundarySide low, high;
   bool wraps = false;  ///< in a renewal: periodic, and elements past the seam are valid as inside
   std::shared_ptr<const SourceRanges> ranges{};  ///< of a move: see Reindexing
-  int layers = 0;      ///< of an index space's halo that are exchanged; 0 for other dimensions
+  int layers = 0;  ///< of an index space's halo that are exchanged; 0 for other dimensions
   std::shared_ptr<const IndexHalo> moved{};  ///< of a move between index spaces: the target's owned
                                              ///< elements as a halo of the source
   bool copies = false;  ///< the last row is a NorthFold's with copies, in plans of a part too

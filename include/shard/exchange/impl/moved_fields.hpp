@@ -42,11 +42,11 @@ class MovedFields {
   /// be made.
   template <class Space>
   Pending<Space> start(const Space& space, Direction direction) {
-    const auto count   = static_cast<int>(to_.size());
-    auto plan          = FieldPlan<Memory>::find_move(function_, to_.data(), from_.data(), count,
-                                                      dims_.data());
-    const auto started = plan->start(space, {reads_.data(), writes_.data(), geometries_.data()},
-                                     direction);
+    const auto count = static_cast<int>(to_.size());
+    auto plan =
+        FieldPlan<Memory>::find_move(function_, to_.data(), from_.data(), count, dims_.data());
+    const auto started =
+        plan->start(space, {reads_.data(), writes_.data(), geometries_.data()}, direction);
     return Pending<Space>(plan, space, started);
   }
   /// Both halves at once. Does nothing if there are no fields.

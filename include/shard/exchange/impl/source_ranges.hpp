@@ -15,7 +15,7 @@ namespace shard::impl {
 /// ... of another dimension.
 struct SourceRange {
   index_t target = 0, source = 0, count = 0;
-  index_t step   = 1;  ///< +1 or -1
+  index_t step = 1;  ///< +1 or -1
 };
 
 /// Disjoint ranges in the order of their targets.
