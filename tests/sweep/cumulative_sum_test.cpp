@@ -102,23 +102,21 @@ TEST(Sweep, CumulativeSumsOfFieldsInEachKindOfMemory) {
 }
 
 template <class F>
-void check_type(const Mesh<Lat, Lon>& mesh, index_t rows, index_t columns) {
+void check_type(const Mesh<Lat, Lon>& mesh, index_t rows, index_t columns, bool reverse) {
   const F f("f", mesh, {rows, columns});
-  for (const CumulativeSum op :
-       {CumulativeSum{.dim = 0}, CumulativeSum{.dim = 1, .reverse = true}}) {
-    fill(f);
-    op.apply(Space(), f, f);
-    EXPECT_EQ(wrong_points(f, op), 0);
-  }
+  fill(f);
+  const CumulativeSum op{.dim = 0, .reverse = reverse};
+  op.apply(Space(), f, f);
+  EXPECT_EQ(wrong_points(f, op), 0);
 }
 
 // so many lines that they go in pieces; other types and layouts
 TEST(CumulativeSum, LongLinesInPieces) {
   const Mesh<Lat, Lon> mesh(MPI_COMM_WORLD, {shard::testing::ranks(), 1});
-  check_type<Field>(mesh, 9, 5000);
-  check_type<FieldOf<float, Kokkos::LayoutLeft>>(mesh, 9, 3000);
-  check_type<FieldOf<std::int64_t>>(mesh, 23, 17);
-  check_type<FieldOf<int, Kokkos::LayoutLeft>>(mesh, 23, 17);
+  check_type<Field>(mesh, 9, 5000, false);
+  check_type<FieldOf<float, Kokkos::LayoutLeft>>(mesh, 9, 3000, true);
+  check_type<FieldOf<std::int64_t>>(mesh, 23, 17, true);
+  check_type<FieldOf<int, Kokkos::LayoutLeft>>(mesh, 23, 17, false);
 }
 
 }  // namespace sweep_cumulative_test

@@ -162,7 +162,7 @@ TEST(Rearrangement, MistakesAreErrors) {
   refused({"Slice", "12:13:1", "11"}, [&] { (void)Slice(0, 12, 13).output(x); });
   refused({"step"}, [&] { (void)Slice(0, 2, 7, 0).output(x); });
   refused({"IndexSelect", "index 11"}, [&] { (void)IndexSelect(0, {3, 11}).output(x); });
-  refused({"Split", "4 and 6", "11"}, [&] { (void)Split(0, {4, 6}).output(x); });
+  refused({"Split", "[4, 6]", "11"}, [&] { (void)Split(0, {4, 6}).output(x); });
   refused({"Concatenate", "22"}, [&] { Concatenate(0).apply(space, y, std::make_tuple(x, x)); });
 }
 
