@@ -137,63 +137,63 @@ struct ContextBoxes {
   }
 };
 
-}  // namespace
-
-template <class Space>
-void Sequences<Space>::contexts(const Space& space, const ZigzagCall& call) {
+/// Runs an operation between a sequence's shard `x` and its contexts, of which `first` and
+/// call.second are the Views, by the boxes that append(boxes, all) gives.
+template <class Space, class Append>
+void with_contexts(const Space& space, const ZigzagCall& call, const PlainView& x,
+                   const PlainView& first, bool sums, const Append& append) {
   Collective all(space, call.base);
   all.add_to_key(call.second);
   all.add_to_key(call.size);
-  const PlainView &x = call.base.from, &first = call.base.to;
   int dim = 0;
   ZigzagPartition part(0, 1);
   const auto check = [&] {
     part = agree_on_contexts(all, call, x, first);
     dim  = all.dim("the dimension", call.base.dim);
   };
-  const TransferField fields[] = {all.between(x, first), all.between(x, call.second)};
+  const auto between = [&](const PlainView& context) {
+    return sums ? all.between(context, x) : all.between(x, context);
+  };
+  const TransferField fields[] = {between(first), between(call.second)};
   all.run(fields, check, [&] {
-    const ContextBoxes<Space> boxes(all, part, x, first, dim);
-    BoxRoute route = all.copying(2);
-    route.clear(boxes.before(boxes.rank), 0);
-    route.clear(boxes.before(part.chunks() - 1 - boxes.rank), 1);
-    for (const Segment& s : boxes.lends)
-      if (s.peer != boxes.rank) route.send(s.peer, boxes.in_chunk(s), boxes.field(s));
-    for (const Segment& s : boxes.needs)
-      if (s.peer == boxes.rank)
-        route.keep(boxes.in_chunk(s), boxes.in_context(s), 0, boxes.field(s));
-      else
-        route.receive(s.peer, boxes.in_context(s), 0, boxes.field(s));
+    BoxRoute route = sums ? all.combining(Reduction{}, 2) : all.copying(2);
+    append(ContextBoxes<Space>(all, part, x, first, dim), route);
     return one_step(std::move(route));
   });
 }
 
+}  // namespace
+
+template <class Space>
+void Sequences<Space>::contexts(const Space& space, const ZigzagCall& call) {
+  with_contexts(space, call, call.base.from, call.base.to, false,
+                [](const ContextBoxes<Space>& boxes, BoxRoute& route) {
+                  route.clear(boxes.before(boxes.rank), 0);
+                  route.clear(boxes.before(boxes.part.chunks() - 1 - boxes.rank), 1);
+                  for (const Segment& s : boxes.lends)
+                    if (s.peer != boxes.rank) route.send(s.peer, boxes.in_chunk(s), boxes.field(s));
+                  for (const Segment& s : boxes.needs)
+                    if (s.peer == boxes.rank)
+                      route.keep(boxes.in_chunk(s), boxes.in_context(s), 0, boxes.field(s));
+                    else
+                      route.receive(s.peer, boxes.in_context(s), 0, boxes.field(s));
+                });
+}
+
 template <class Space>
 void Sequences<Space>::sum_contexts(const Space& space, const ZigzagCall& call) {
-  Collective all(space, call.base);
-  all.add_to_key(call.second);
-  all.add_to_key(call.size);
-  const PlainView &x = call.base.to, &first = call.base.from;
-  int dim = 0;
-  ZigzagPartition part(0, 1);
-  const auto check = [&] {
-    part = agree_on_contexts(all, call, x, first);
-    dim  = all.dim("the dimension", call.base.dim);
-  };
-  const TransferField fields[] = {all.between(first, x), all.between(call.second, x)};
-  all.run(fields, check, [&] {
-    const ContextBoxes<Space> boxes(all, part, x, first, dim);
-    BoxRoute route = all.combining(Reduction{}, 2);
-    route.clear(all.whole(x));
-    for (const Segment& s : boxes.needs)
-      if (s.peer != boxes.rank) route.send(s.peer, boxes.in_context(s), boxes.field(s));
-    for (const Segment& s : boxes.lends)  // contexts in the order of their chunks
-      if (s.peer == boxes.rank)
-        route.keep(boxes.in_context(s), boxes.in_chunk(s), s.context, boxes.field(s));
-      else
-        route.receive(s.peer, boxes.in_chunk(s), s.context, boxes.field(s));
-    return one_step(std::move(route));
-  });
+  with_contexts(space, call, call.base.to, call.base.from, true,
+                [](const ContextBoxes<Space>& boxes, BoxRoute& route) {
+                  route.clear(boxes.all.whole(boxes.x));
+                  for (const Segment& s : boxes.needs)
+                    if (s.peer != boxes.rank)
+                      route.send(s.peer, boxes.in_context(s), boxes.field(s));
+                  for (const Segment& s : boxes.lends)  // contexts in the order of their chunks
+                    if (s.peer == boxes.rank)
+                      route.keep(boxes.in_context(s), boxes.in_chunk(s), s.context, boxes.field(s));
+                    else
+                      route.receive(s.peer, boxes.in_chunk(s), s.context, boxes.field(s));
+                });
 }
 
 #define SHARD_CONTEXTS(Memory, Space)                                        \

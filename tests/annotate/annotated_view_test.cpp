@@ -13,24 +13,8 @@
 
 namespace annotated_test {
 
-using shard::AgreementError;
-using shard::annotate_custom_sharding;
-using shard::ArgumentError;
-using shard::clear_sharding;
-using shard::DeviceMesh;
-using shard::DeviceShard;
-using shard::from_local_shards;
-using shard::LogicalMesh;
-using shard::mark_sharding;
-using shard::none;
-using shard::PartitionSpec;
-using shard::ShardingType;
-using shard::wrap_as_sharded;
-using shard::testing::expect_parts;
-using shard::testing::message_thrown_by;
-using shard::testing::rank;
-using shard::testing::ranks;
-using shard::testing::ScopedVariable;
+using namespace shard;
+using namespace shard::testing;
 using Line   = Kokkos::View<double*, Kokkos::LayoutRight>;
 using Plane  = Kokkos::View<double**, Kokkos::LayoutRight>;
 using Volume = Kokkos::View<double***, Kokkos::LayoutRight>;

@@ -13,25 +13,8 @@
 
 namespace annotated_test {
 
-using shard::AgreementError;
-using shard::ArgumentError;
-using shard::as_sharded;
-using shard::Axes;
-using shard::AxisPlacement;
-using shard::DeviceMesh;
-using shard::LogicalMesh;
-using shard::mark_sharding;
-using shard::none;
-using shard::partition_spec;
-using shard::PartitionSpec;
-using shard::placements_from_spec;
-using shard::ShardDim;
-using shard::spec_from_placements;
-using shard::wrap_if_sharded;
-using shard::testing::expect_parts;
-using shard::testing::message_thrown_by;
-using shard::testing::rank;
-using shard::testing::ranks;
+using namespace shard;
+using namespace shard::testing;
 struct Lat;
 struct Lon;
 using Grid  = shard::Mesh<Lat, Lon>;

@@ -8,22 +8,8 @@
 
 namespace annotated_test {
 
-using shard::AgreementError;
-using shard::ArgumentError;
-using shard::DeviceMesh;
-using shard::disable_manual_sharding;
-using shard::enable_manual_sharding;
-using shard::full_to_shard;
-using shard::LogicalMesh;
-using shard::mark_sharding;
-using shard::none;
-using shard::PartitionSpec;
-using shard::ShardingType;
-using shard::wrap_as_sharded;
-using shard::testing::expect_parts;
-using shard::testing::message_thrown_by;
-using shard::testing::rank;
-using shard::testing::ranks;
+using namespace shard;
+using namespace shard::testing;
 struct Data;
 struct Model;
 using Grid   = shard::Mesh<Data, Model>;

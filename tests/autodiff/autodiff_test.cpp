@@ -10,6 +10,8 @@
 #include "shard/autodiff/checks.hpp"
 #include "shard/autodiff/complex_step.hpp"
 #include "shard/autodiff/external_function.hpp"
+#include "shard/redistribute/rearrange.hpp"
+#include "shard/reduce/cumulative_sum.hpp"
 
 namespace {
 
@@ -48,6 +50,33 @@ TEST(Autodiff, ChecksPassForATruePairAndFailForAWrongOne) {
     EXPECT_GT(gradient_error(space, WrongStep{}, x, tx, dy), 1e-4);
     EXPECT_LT(complex_step_error(space, Step{}, x, tx, dy), 1e-15);
     EXPECT_GT(complex_step_error(space, WrongTangent{}, x, tx, dy), 1e-5);
+  }
+}
+
+/// Steps that use the halo as it is.
+struct StaleStep : Step {
+  void apply(const Space& space, const Field& y, const Field& x) const {
+    shard::parallel_for("step", space, owned_region(y), StepKernel<Field, Field>{y, x, c});
+  }
+};
+
+TEST(Autodiff, ShardingErrorsShowWhatAShardsEdgeDoes) {
+  const Space space;
+  for (const bool square : {false, true}) {
+    const Grid mesh = grid(square);
+    const Field x   = field(mesh, 0.1, "x");
+    const auto of   = [&](const auto& op) {
+      return sharding_error(
+            space, [&](const auto&) { return op; }, x);
+    };
+    const ShardingErrors right = of(Step{});
+    EXPECT_EQ(right.result, 0.0);
+    EXPECT_LT(right.adjoint, 1e-15);
+    const ShardingErrors rolled = of(Roll(0, 3)), added = of(CumulativeSum{1});
+    EXPECT_EQ(rolled.result + rolled.adjoint + added.result + added.adjoint, 0.0);
+    if (mesh.size() == 1) continue;
+    EXPECT_GT(of(StaleStep{}).result, 1e-3);
+    EXPECT_GT(of(WrongStep{}).adjoint, 1e-3);
   }
 }
 

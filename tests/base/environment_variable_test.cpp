@@ -17,16 +17,10 @@ namespace {
 
 struct X;
 
-using shard::AgreementError;
-using shard::ArgumentError;
-using shard::Mesh;
+using namespace shard;
 using shard::impl::environment_complaint;
 using shard::impl::variable_from_text;
-using shard::testing::expect_parts;
-using shard::testing::message_thrown_by;
-using shard::testing::rank;
-using shard::testing::ranks;
-using shard::testing::ScopedVariable;
+using namespace shard::testing;
 
 struct Case {
   const char *name, *text, *allowed;

@@ -19,9 +19,7 @@
 namespace collectives_test {
 
 using namespace plain_views;
-using shard::testing::expect_parts;
-using shard::testing::message_thrown_by;
-using shard::testing::ScopedVariable;
+using namespace shard::testing;
 /// A value of the rank at a place along the axis: small whole numbers, which all types hold.
 template <class T>
 struct Values {

@@ -16,8 +16,7 @@
 namespace zigzag_test {
 
 using namespace plain_views;
-using shard::testing::expect_parts;
-using shard::testing::message_thrown_by;
+using namespace shard::testing;
 /// A value without arithmetic, of a size that is no power of two.
 struct Odd {
   std::int16_t a, b, c;

@@ -8,11 +8,7 @@
 
 namespace zigzag_test {
 
-using shard::Contiguous;
-using shard::FullToSplit;
-using shard::SplitToFull;
-using shard::Zigzag;
-using shard::ZigzagPartition;
+using namespace shard;
 
 static_assert(shard::zigzag_order<4>() == std::array{0, 3, 1, 2});
 static_assert(shard::zigzag_inverse<4>() == std::array{0, 2, 3, 1});

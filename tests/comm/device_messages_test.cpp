@@ -24,10 +24,7 @@ using shard::impl::DeviceHints;
 using shard::impl::DeviceKind;
 using shard::impl::DeviceMessages;
 using shard::impl::judge_device_messages;
-using shard::testing::expect_parts;
-using shard::testing::message_thrown_by;
-using shard::testing::rank;
-using shard::testing::ranks;
+using namespace shard::testing;
 
 constexpr std::optional<bool> silence;
 

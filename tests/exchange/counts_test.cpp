@@ -19,10 +19,7 @@ struct Y;
 namespace {
 
 using namespace shard;
-using shard::testing::count;
-using shard::testing::count_seen;
-using shard::testing::Counts;
-using shard::testing::KokkosTools;
+using namespace shard::testing;
 using Space = Kokkos::DefaultExecutionSpace;
 
 using Scalar =

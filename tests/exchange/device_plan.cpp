@@ -9,8 +9,7 @@
 
 namespace shard::impl {
 
-using shard::testing::PlayedMemory;
-using shard::testing::PlayedSpace;
+using namespace shard::testing;
 
 template struct BufferSet<PlayedMemory>;
 template class PlanMessages<PlayedMemory>;

@@ -180,8 +180,7 @@ MPI_Comm nccl_comm = MPI_COMM_NULL;  // of the one group that lives
 // NCCL's part of the library, played: this program links with it and not with the library's own.
 namespace shard::impl {
 
-using shard::testing::nccl_comm;
-using shard::testing::played_nccl;
+using namespace shard::testing;
 
 std::string nccl_version() { return played_nccl().built_in ? "NCCL 0.0.0, played" : ""; }
 

@@ -27,20 +27,7 @@ namespace {
 using namespace shard;
 using impl::Direction;
 using impl::StartedExchange;
-using shard::testing::another;
-using shard::testing::capturing;
-using shard::testing::DeviceScope;
-using shard::testing::expect_parts;
-using shard::testing::made_requests;
-using shard::testing::message_thrown_by;
-using shard::testing::Plane;
-using shard::testing::played_nccl;
-using shard::testing::PlayedMemory;
-using shard::testing::PlayedSpace;
-using shard::testing::ranks;
-using shard::testing::ScopedVariable;
-using shard::testing::X;
-using shard::testing::Y;
+using namespace shard::testing;
 using DevicePlan = impl::FieldPlan<PlayedMemory>;
 
 using Lines = ShardedView<std::int16_t**, Kokkos::LayoutLeft, ShardDim<0, X, Halo<1>, Constant<3>>,

@@ -27,9 +27,7 @@ struct Y;
 namespace {
 
 using namespace shard;
-using shard::testing::expect_parts;
-using shard::testing::message_thrown_by;
-using shard::testing::ranks;
+using namespace shard::testing;
 using Space = Kokkos::DefaultHostExecutionSpace;
 
 /// All of these are written and read by loops on the host.

@@ -17,15 +17,7 @@
 namespace {
 
 using namespace shard;
-using shard::testing::expect_parts;
-using shard::testing::fill;
-using shard::testing::message_thrown_by;
-using shard::testing::Plane;
-using shard::testing::ranks;
-using shard::testing::ScopedVariable;
-using shard::testing::wrong_cells;
-using shard::testing::X;
-using shard::testing::Y;
+using namespace shard::testing;
 using Space   = Kokkos::DefaultHostExecutionSpace;
 using Grid    = Mesh<Y, X>;
 using Columns = ShardedView<double**, Kokkos::LayoutRight, ShardDim<1, Y>, Kokkos::HostSpace>;

@@ -23,16 +23,7 @@
 namespace {
 
 using namespace shard;
-using shard::testing::Counts;
-using shard::testing::expect_parts;
-using shard::testing::fill;
-using shard::testing::message_thrown_by;
-using shard::testing::Plane;
-using shard::testing::Rows;
-using shard::testing::ScopedVariable;
-using shard::testing::wrong_cells;
-using shard::testing::X;
-using shard::testing::Y;
+using namespace shard::testing;
 using Space = Kokkos::DefaultHostExecutionSpace;
 
 template <class OfY, class OfX>

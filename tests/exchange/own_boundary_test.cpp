@@ -13,8 +13,7 @@
 namespace {
 
 using namespace shard;
-using shard::testing::message_thrown_by;
-using shard::testing::ScopedVariable;
+using namespace shard::testing;
 using Space = Kokkos::DefaultHostExecutionSpace;
 struct Z;
 struct X;

@@ -21,9 +21,7 @@ namespace {
 using namespace shard;
 using impl::DimType;
 using impl::ValueKind;
-using shard::testing::check_exchange;
-using shard::testing::FieldDescription;
-using shard::testing::ranks;
+using namespace shard::testing;
 
 std::shared_ptr<impl::MeshState> mesh_of(std::vector<int> shape) {
   return impl::MeshState::make(MPI_COMM_WORLD, std::move(shape), {});

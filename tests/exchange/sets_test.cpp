@@ -23,11 +23,7 @@ struct Y;
 struct X;
 
 using namespace shard;
-using shard::testing::count;
-using shard::testing::Counts;
-using shard::testing::expect_parts;
-using shard::testing::message_thrown_by;
-using shard::testing::ranks;
+using namespace shard::testing;
 using Space = Kokkos::DefaultExecutionSpace;
 
 using Tracer  = ShardedView<double***, Kokkos::LayoutRight,

@@ -12,10 +12,7 @@
 namespace {
 
 using namespace shard;
-using shard::testing::ScopedVariable;
-using shard::testing::windows;
-using shard::testing::X;
-using shard::testing::Y;
+using namespace shard::testing;
 
 /// Planes of rows, of which each rank has three, one after the other.
 template <class T>

@@ -20,11 +20,7 @@
 namespace {
 
 using namespace shard;
-using shard::testing::fill;
-using shard::testing::Rows;
-using shard::testing::windows;
-using shard::testing::wrong_cells;
-using shard::testing::Y;
+using namespace shard::testing;
 using Space = Kokkos::DefaultHostExecutionSpace;
 
 TEST(Shared, PiecesComeBackInAnyOrder) {

@@ -27,17 +27,7 @@
 namespace {
 
 using namespace shard;
-using shard::testing::expect_parts;
-using shard::testing::fill;
-using shard::testing::message_thrown_by;
-using shard::testing::Plane;
-using shard::testing::ranks;
-using shard::testing::Rows;
-using shard::testing::ScopedVariable;
-using shard::testing::windows;
-using shard::testing::wrong_cells;
-using shard::testing::X;
-using shard::testing::Y;
+using namespace shard::testing;
 using Space = Kokkos::DefaultHostExecutionSpace;
 
 TEST(Shared, WhereWindowsCanBeHadIsPrinted) {

@@ -18,9 +18,7 @@ namespace stale_test {
 struct X;
 
 using namespace shard;
-using shard::testing::expect_parts;
-using shard::testing::message_thrown_by;
-using shard::testing::on_host;
+using namespace shard::testing;
 using Space = Kokkos::DefaultExecutionSpace;
 
 template <class T>

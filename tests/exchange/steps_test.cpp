@@ -26,9 +26,7 @@ struct Y;
 struct X;
 
 using namespace shard;
-using shard::testing::count;
-using shard::testing::Counts;
-using shard::testing::on_host;
+using namespace shard::testing;
 using Space = Kokkos::DefaultExecutionSpace;
 
 template <class B0, class B1>

@@ -20,9 +20,7 @@
 
 namespace {
 
-using shard::Colour;
-using shard::colour_at;
-using shard::ColourScale;
+using namespace shard;
 
 /// Lightness L* of CIELAB.
 double lightness(const Colour& c) {
@@ -99,7 +97,7 @@ TEST(Ticks, RangeLeavesOutWhatIsMissing) {
   EXPECT_EQ(shard::value_range({nan}), (std::array<double, 2>{0.0, 0.0}));
 }
 
-class Picture : public testing::Test {
+class Picture : public ::testing::Test {
  protected:
   void SetUp() override {
     if (!shard::pictures_available()) GTEST_SKIP() << "this build has no Cairo";
@@ -125,7 +123,7 @@ class Picture : public testing::Test {
 };
 
 TEST_F(Picture, IsAPngOfTheWidthAskedFor) {
-  const std::string path = testing::TempDir() + "shard_map_" + std::to_string(getpid()) + ".png";
+  const std::string path = ::testing::TempDir() + "shard_map_" + std::to_string(getpid()) + ".png";
   shard::Figure figure;
   figure.title   = "A test";
   figure.caption = "Made by a test";
@@ -148,7 +146,7 @@ TEST_F(Picture, IsAPngOfTheWidthAskedFor) {
 }
 
 TEST_F(Picture, AppearsWhenItIsComplete) {
-  const std::string path  = testing::TempDir() + "shard_map_" + std::to_string(getpid()) + ".png";
+  const std::string path  = ::testing::TempDir() + "shard_map_" + std::to_string(getpid()) + ".png";
   const std::string other = path + "-other";
   const auto text         = [](const std::string& of) {
     std::ifstream in(of, std::ios::binary);
@@ -183,9 +181,9 @@ TEST_F(Picture, RefusesWhatDoesNotFit) {
   EXPECT_THROW(shard::write_png("x.png", figure), std::invalid_argument);
   figure.maps = {map()};
   EXPECT_THROW(shard::write_png("/nowhere/x.png", figure), std::runtime_error);
-  const std::string fifo = testing::TempDir() + "shard_map_" + std::to_string(getpid()) + ".fifo";
+  const std::string fifo = ::testing::TempDir() + "shard_map_" + std::to_string(getpid()) + ".fifo";
   ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);  // whose other end nobody opens
-  for (const std::string& special : {fifo, testing::TempDir(), std::string("/dev/zero")})
+  for (const std::string& special : {fifo, ::testing::TempDir(), std::string("/dev/zero")})
     EXPECT_THROW(shard::write_png(special, figure), std::runtime_error) << special;
   std::remove(fifo.c_str());
   figure.maps[0].boxes[0].row_end = 8;

@@ -21,9 +21,7 @@
 
 namespace {
 
-using shard::FieldReader;
-using shard::NetcdfFile;
-using shard::NetcdfWriter;
+using namespace shard;
 
 const double nan = std::numeric_limits<double>::quiet_NaN();
 const double inf = std::numeric_limits<double>::infinity();
@@ -31,7 +29,7 @@ const double inf = std::numeric_limits<double>::infinity();
 /// A path of the process's own; what is there goes with it.
 class Scratch {
  public:
-  Scratch() : path_(testing::TempDir() + "shard_" + std::to_string(getpid()) + "_given.nc") {
+  Scratch() : path_(::testing::TempDir() + "shard_" + std::to_string(getpid()) + "_given.nc") {
     std::remove(path_.c_str());
   }
   ~Scratch() { std::remove(path_.c_str()); }
@@ -282,9 +280,9 @@ TEST(NetcdfFiles, WhatIsNoFileIsAnErrorAtOnce) {
   ASSERT_EQ(mkfifo(scratch.path().c_str(), 0600), 0);
   expect_error([&] { NetcdfFile file(scratch.path()); }, {scratch.path(), "a fifo"});
   expect_error([&] { NetcdfWriter file(scratch.path()); }, {scratch.path(), "a fifo"});
-  expect_error([&] { NetcdfFile file(testing::TempDir()); }, {"a directory"});
+  expect_error([&] { NetcdfFile file(::testing::TempDir()); }, {"a directory"});
   expect_error([&] { NetcdfFile file("/dev/zero"); }, {"a device"});
-  expect_error([&] { NetcdfWriter file(testing::TempDir()); }, {"a directory"});
+  expect_error([&] { NetcdfWriter file(::testing::TempDir()); }, {"a directory"});
   expect_error([&] { NetcdfWriter file("/dev/zero"); }, {"a device"});
 }
 

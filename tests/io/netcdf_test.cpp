@@ -18,12 +18,7 @@
 
 namespace {
 
-using shard::DimensionRole;
-using shard::FieldBox;
-using shard::FieldReader;
-using shard::NetcdfFile;
-using shard::NetcdfType;
-using shard::NetcdfWriter;
+using namespace shard;
 
 const double nan = std::numeric_limits<double>::quiet_NaN();
 

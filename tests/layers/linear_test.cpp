@@ -15,14 +15,7 @@
 namespace {
 
 using namespace shard::testing;
-using shard::ArgumentError;
-using shard::Axes;
-using shard::index_t;
-using shard::Partial;
-using shard::Partition;
-using shard::ShardDim;
-using shard::ShardedView;
-using shard::Sum;
+using namespace shard;
 using Right = Kokkos::LayoutRight;
 
 /// Of sums that no rank shares with another: those of a host have the serial loop's bits.

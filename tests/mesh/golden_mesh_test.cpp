@@ -19,10 +19,7 @@ namespace {
 using Json = nlohmann::json;
 using Ints = std::vector<int>;
 
-using shard::DeviceArray;
-using shard::LogicalMesh;
-using shard::OpSharding;
-using shard::PartitionSpec;
+using namespace shard;
 
 /// The reference values: tests/data/mesh.json, or the file that SHARD_GOLDEN_MESH names.
 const Json& golden_file() {

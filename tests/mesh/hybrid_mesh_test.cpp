@@ -15,12 +15,8 @@
 
 namespace {
 
-using shard::ArgumentError;
-using shard::DeviceArray;
-using shard::DeviceAttributes;
-using shard::HybridMesh;
-using shard::testing::expect_parts;
-using shard::testing::message_thrown_by;
+using namespace shard;
+using namespace shard::testing;
 using Ints = std::vector<int>;
 
 // B21: the original's documentation calls by position what takes names only

@@ -16,16 +16,8 @@
 
 namespace {
 
-using shard::ArgumentError;
-using shard::DeviceArray;
-using shard::LogicalMesh;
-using shard::none;
-using shard::OpSharding;
-using shard::PartitionSpec;
-using shard::ShardingType;
-using shard::SpecEntry;
-using shard::testing::expect_parts;
-using shard::testing::message_thrown_by;
+using namespace shard;
+using namespace shard::testing;
 using Ints = std::vector<int>;
 
 // what is no axis doesn't compile: float, bool, a character, a null pointer

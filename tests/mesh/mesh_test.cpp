@@ -28,15 +28,8 @@ struct Z;
 struct V;
 struct W;
 
-using shard::AgreementError;
-using shard::ArgumentError;
-using shard::index_t;
-using shard::LogicalMesh;
-using shard::Mesh;
-using shard::testing::expect_parts;
-using shard::testing::message_thrown_by;
-using shard::testing::rank;
-using shard::testing::ranks;
+using namespace shard;
+using namespace shard::testing;
 
 TEST(Mesh, OneAxis) {
   const Mesh<X> mesh(MPI_COMM_WORLD, {ranks()});

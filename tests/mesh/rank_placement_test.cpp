@@ -17,13 +17,8 @@
 
 namespace {
 
-using shard::ArgumentError;
-using shard::bytes_across_nodes;
-using shard::HaloTraffic;
-using shard::index_t;
-using shard::place_by_node;
-using shard::testing::expect_parts;
-using shard::testing::message_thrown_by;
+using namespace shard;
+using namespace shard::testing;
 using Ints = std::vector<int>;
 
 Ints nodes_in_order(int nodes, int each) {

@@ -15,9 +15,7 @@
 
 namespace {
 
-using shard::StaticEntry;
-using shard::StaticMesh;
-using shard::StaticSharding;
+using namespace shard;
 using enum shard::ShardingType;
 
 /// Shape of the tile assignment, its devices, tiles per dimension of the tensor, devices with the

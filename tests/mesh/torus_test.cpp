@@ -15,15 +15,11 @@
 
 namespace {
 
-using shard::ArgumentError;
-using shard::assign_torus;
-using shard::SplitAxes;
-using shard::TorusAssignment;
+using namespace shard;
 using shard::impl::feasible_assignments;
 using shard::impl::prefers;
 using shard::impl::prime_factors;
-using shard::testing::expect_parts;
-using shard::testing::message_thrown_by;
+using namespace shard::testing;
 using Ints = std::vector<int>;
 
 /// The invariants of an assignment, and that it places every node once: the node at a place of the

@@ -6,8 +6,7 @@
 
 namespace shard::impl {
 
-using shard::testing::PlayedMemory;
-using shard::testing::PlayedSpace;
+using namespace shard::testing;
 
 template class CouplingPlan<PlayedMemory>;
 template void CouplingPlan<PlayedMemory>::send(const PlayedSpace&, void* const*, void* const*);

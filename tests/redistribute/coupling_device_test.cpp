@@ -10,11 +10,7 @@
 
 namespace coupling_test {
 
-using shard::testing::DeviceScope;
-using shard::testing::played_nccl;
-using shard::testing::PlayedMemory;
-using shard::testing::PlayedSpace;
-using shard::testing::ScopedVariable;
+using namespace shard::testing;
 using Plan  = impl::CouplingPlan<PlayedMemory>;
 using Air   = Field<Kokkos::LayoutRight, ShardDim<0, A>>;
 using Water = Field<Kokkos::LayoutRight, ShardDim<1, C>>;

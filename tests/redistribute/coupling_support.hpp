@@ -24,9 +24,7 @@ struct C;
 struct D;
 
 using namespace shard;
-using shard::testing::expect_parts;
-using shard::testing::message_thrown_by;
-using shard::testing::ranks;
+using namespace shard::testing;
 using Space = Kokkos::DefaultHostExecutionSpace;
 
 template <class Layout, class... Dims>

@@ -11,9 +11,7 @@
 namespace placed_test {
 
 using shard::MovementKind;
-using shard::testing::expect_parts;
-using shard::testing::message_thrown_by;
-using shard::testing::ScopedVariable;
+using namespace shard::testing;
 
 struct Elsewhere;
 using Whole   = Plane<>;

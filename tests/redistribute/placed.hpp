@@ -20,19 +20,12 @@
 
 namespace placed_test {
 
-using shard::index_t;
+using namespace shard;
 struct A;
 struct B;
 using Grid  = shard::Mesh<A, B>;
 using Space = Kokkos::DefaultExecutionSpace;
 using Right = Kokkos::LayoutRight;
-using shard::Axes;
-using shard::Halo;
-using shard::Max;
-using shard::Min;
-using shard::Partial;
-using shard::ShardDim;
-using shard::Sum;
 
 template <class... Options>
 using Plane = shard::ShardedView<double**, Right, Options...>;

@@ -22,16 +22,7 @@
 namespace {
 
 using namespace shard;
-using shard::testing::expect_parts;
-using shard::testing::fill;
-using shard::testing::message_thrown_by;
-using shard::testing::Plane;
-using shard::testing::ranks;
-using shard::testing::Rows;
-using shard::testing::ScopedVariable;
-using shard::testing::wrong_cells;
-using shard::testing::X;
-using shard::testing::Y;
+using namespace shard::testing;
 using Space = Kokkos::DefaultHostExecutionSpace;
 
 /// A transport, and how many ranks a node is said to have (0: as many as there are).

@@ -32,16 +32,7 @@
 namespace {
 
 using namespace shard;
-using shard::testing::Counts;
-using shard::testing::Plane;
-using shard::testing::rank;
-using shard::testing::ranks;
-using shard::testing::Rows;
-using shard::testing::ScopedVariable;
-using shard::testing::thorough;
-using shard::testing::wrong_cells;
-using shard::testing::X;
-using shard::testing::Y;
+using namespace shard::testing;
 using Space = Kokkos::DefaultHostExecutionSpace;
 struct Z;
 struct Time;

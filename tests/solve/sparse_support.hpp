@@ -24,9 +24,7 @@ struct Node;
 struct Cell;
 
 using namespace shard;
-using shard::testing::expect_parts;
-using shard::testing::message_thrown_by;
-using shard::testing::ranks;
+using namespace shard::testing;
 using Space       = Kokkos::DefaultExecutionSpace;
 using Id          = std::int64_t;
 using Square      = SparseMatrix<double, Ranks, Node>;

@@ -11,9 +11,7 @@
 
 namespace {
 
-using shard::testing::count;
-using shard::testing::Counts;
-using shard::testing::KokkosTools;
+using namespace shard::testing;
 
 struct FillKernel {
   Kokkos::View<int*> to;

@@ -22,8 +22,7 @@ struct Lat;
 struct Lon;
 
 using namespace shard;
-using shard::testing::expect_parts;
-using shard::testing::message_thrown_by;
+using namespace shard::testing;
 using Space = Kokkos::DefaultHostExecutionSpace;
 template <class T, class Layout = Kokkos::LayoutRight>
 using FieldOf = ShardedView<T**, Layout, ShardDim<0, Lat, Halo<1, 2>, Symmetric>,

@@ -22,8 +22,7 @@ namespace sweep_options_test {
 struct Lat;
 
 using namespace shard;
-using shard::testing::rank;
-using shard::testing::ranks;
+using namespace shard::testing;
 using Line  = Mesh<Lat>;
 using Field = ShardedView<double**, Kokkos::LayoutRight, ShardDim<0, Lat, Halo<2>, Periodic>,
                           Kokkos::HostSpace>;

@@ -29,8 +29,7 @@ struct Lon;
 struct Row;
 struct Sphere;
 
-using shard::testing::ScopedVariable;
-using shard::testing::ScratchFile;
+using namespace shard::testing;
 using Space = Kokkos::DefaultHostExecutionSpace;
 using Image = ShardedView<double****, Kokkos::LayoutRight, ShardDim<2, Lat, Halo<1>, Periodic>,
                           Kokkos::HostSpace>;

@@ -25,8 +25,7 @@ struct Lat;
 struct Lon;
 
 using namespace shard;
-using shard::testing::expect_parts;
-using shard::testing::message_thrown_by;
+using namespace shard::testing;
 using Space = Kokkos::DefaultHostExecutionSpace;
 using Field = ShardedView<double**, Kokkos::LayoutRight, ShardDim<0, Lat, Halo<1, 2>, Symmetric>,
                           ShardDim<1, Lon, Halo<2, 1>, Periodic>, Kokkos::HostSpace>;

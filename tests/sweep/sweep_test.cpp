@@ -22,8 +22,7 @@ struct Lat;
 struct Lon;
 
 using namespace shard;
-using shard::testing::expect_parts;
-using shard::testing::message_thrown_by;
+using namespace shard::testing;
 using Space = Kokkos::DefaultHostExecutionSpace;
 
 template <class Layout, class T = double>

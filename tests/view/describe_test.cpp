@@ -20,12 +20,7 @@ namespace {
 struct Lat;
 struct Lon;
 
-using shard::describe;
-using shard::index_t;
-using shard::LogicalMesh;
-using shard::none;
-using shard::PartitionSpec;
-using shard::ShardPicture;
+using namespace shard;
 using Extents = std::vector<index_t>;
 
 std::string picture(const LogicalMesh& mesh, const PartitionSpec& spec, const Extents& extents,

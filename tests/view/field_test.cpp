@@ -21,8 +21,7 @@ struct W;
 namespace {
 
 using namespace shard;
-using shard::testing::expect_parts;
-using shard::testing::message_thrown_by;
+using namespace shard::testing;
 
 template <int D>
 using Fold = PoleFold<D, Pole::on_row>;

@@ -11,10 +11,7 @@
 
 namespace {
 
-using shard::At;
-using shard::BoundaryKind;
-using shard::Image;
-using shard::index_t;
+using namespace shard;
 
 /// Somebody who walks along the dimension and does at the ends what the boundary says.
 struct Walker {

@@ -30,9 +30,7 @@ struct Cell;
 struct Edge;
 
 using namespace shard;
-using shard::testing::expect_parts;
-using shard::testing::message_thrown_by;
-using shard::testing::ranks;
+using namespace shard::testing;
 using Space = Kokkos::DefaultHostExecutionSpace;
 using Id    = std::int64_t;
 

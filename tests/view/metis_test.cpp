@@ -12,8 +12,7 @@
 
 namespace {
 
-using shard::testing::expect_parts;
-using shard::testing::message_thrown_by;
+using namespace shard::testing;
 using Id = std::int64_t;
 
 constexpr Id side = 32;

@@ -16,8 +16,7 @@ namespace {
 
 using shard::index_t;
 using shard::Partition;
-using shard::testing::expect_parts;
-using shard::testing::message_thrown_by;
+using namespace shard::testing;
 
 std::vector<index_t> counts(const Partition& p) {
   std::vector<index_t> all;

@@ -14,13 +14,7 @@ struct B;
 struct C;
 using Grid  = shard::Mesh<A, B, C>;
 using Right = Kokkos::LayoutRight;
-using shard::Max;
-using shard::Partial;
-using shard::Placements;
-using shard::Replicate;
-using shard::Shard;
-using shard::ShardDim;
-using shard::Sum;
+using namespace shard;
 
 template <class... Options>
 using Field = shard::ShardedView<double***, Right, Options...>;

@@ -17,8 +17,7 @@ struct Y;
 namespace {
 
 using namespace shard;
-using shard::testing::expect_parts;
-using shard::testing::message_thrown_by;
+using namespace shard::testing;
 
 using Space = Kokkos::DefaultExecutionSpace;
 

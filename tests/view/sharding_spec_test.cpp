@@ -19,17 +19,8 @@ namespace {
 
 struct Lat;
 
-using shard::ArgumentError;
-using shard::DeviceShard;
-using shard::index_t;
-using shard::LogicalMesh;
-using shard::none;
-using shard::PartitionSpec;
-using shard::ShardingSpec;
-using shard::ShardLayout;
-using shard::ShardRule;
-using shard::testing::expect_parts;
-using shard::testing::message_thrown_by;
+using namespace shard;
+using namespace shard::testing;
 using Extents = std::vector<index_t>;
 
 ShardLayout layout(const LogicalMesh& mesh, const PartitionSpec& spec, const Extents& extents) {

@@ -24,9 +24,7 @@
 namespace tiles_test {
 
 using namespace shard;
-using shard::testing::expect_parts;
-using shard::testing::message_thrown_by;
-using shard::testing::ranks;
+using namespace shard::testing;
 using Space = Kokkos::DefaultHostExecutionSpace;
 
 struct Ranks;

@@ -5,9 +5,13 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <utility>
 #include <vector>
 
 #include "shard/autodiff/operation.hpp"
+#include "shard/redistribute/distribute.hpp"
 
 /// \file
 /// Checks of operations, for tests. Each is collective over the fields' mesh, returns the same
@@ -140,6 +144,117 @@ TaylorTest taylor_test(const Space& space, const Op& op, const X& x, const X& tx
     result.remainders.push_back(std::sqrt(impl::dot_value(space, moved_y, moved_y)));
   }
   return result;
+}
+
+namespace impl {
+
+template <class>
+inline constexpr int one_rank = 1;
+template <class... A>
+Mesh<A...> mesh_of_one(AxisList<A...>) {
+  static_assert(sizeof...(A) > 0, "sharding_error is for fields that are sharded over some axis");
+  return Mesh<A...>(MPI_COMM_SELF, {one_rank<A>...});
+}
+/// A field with the extents of `like`, on this rank alone.
+template <class Field>
+Field on_one_rank(const Field& like) {
+  return [&]<int... D>(std::integer_sequence<int, D...>) {
+    const auto mesh = mesh_of_one(
+        typename Concatenate<typename AxesOf<typename Field::template axis<D>>::type...>::type{});
+    return Field(like.label(), mesh, Extents<Field::rank>{like.global_extent(D)...});
+  }
+  (std::make_integer_sequence<int, Field::rank>{});
+}
+
+/// An array with the global extents of a field.
+template <class Field>
+auto global_array(const Field& f) {
+  Kokkos::LayoutRight extents;
+  for (int d = 0; d < Field::rank; ++d)
+    extents.dimension[Geometry::at(d)] = static_cast<std::size_t>(f.global_extent(d));
+  return Kokkos::View<typename Field::view_type::non_const_data_type, Kokkos::LayoutRight,
+                      typename Field::memory_space>("shard::global values", extents);
+}
+/// All values, in the order of global indices, on every rank.
+template <class Space, class Field>
+std::vector<double> global_values(const Space& space, const Field& f) {
+  const auto array = global_array(f);
+  for (int root = 0; root < f.any_geometry().mesh->size(); ++root) gather(space, array, f, root);
+  space.fence("shard::sharding_error: values");
+  const auto host = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), array);
+  return std::vector<double>(host.data(), host.data() + host.size());
+}
+/// The inverse; `values` are the same on every rank.
+template <class Space, class Field>
+void set_global_values(const Space& space, const Field& f, const std::vector<double>& values) {
+  const auto array = global_array(f);
+  const auto host  = Kokkos::create_mirror_view(array);
+  std::copy(values.begin(), values.end(), host.data());
+  Kokkos::deep_copy(space, array, host);
+  distribute(space, f, array);
+  space.fence("shard::sharding_error: an array goes");
+}
+
+/// The largest difference, over the largest magnitude; infinite if there is a NaN in one alone.
+inline double difference_of(const std::vector<double>& a, const std::vector<double>& b) {
+  double most = 0.0, scale = 0.0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    if (std::isnan(a[i]) != std::isnan(b[i])) return std::numeric_limits<double>::infinity();
+    if (std::isnan(a[i])) continue;
+    most  = std::max(most, std::abs(a[i] - b[i]));
+    scale = std::max(scale, std::abs(b[i]));
+  }
+  return scale > 0.0 ? most / scale : most;
+}
+
+}  // namespace impl
+
+/// What sharding changes.
+struct ShardingErrors {
+  double result  = 0.0;  ///< of y: the largest difference, over the largest magnitude
+  double adjoint = 0.0;  ///< the same of dx = J' dy
+};
+
+/// Whether an operation does the same on shards as on the whole: `make(x)` makes it for fields like
+/// x; it is applied to x, and by each rank alone to a field of the same type with all values of x.
+/// Then the pullbacks of one dy, numbers from -0.5 to 0.5 that depend on the global index. Both
+/// errors are 0, or rounding where sums have another order. A wrong one at a shard's edges (a halo
+/// that isn't exchanged or too narrow, a sum over one rank, an adjoint that keeps what belongs to a
+/// neighbour) is large, so run it on several ranks, with uneven partitions. For y of one field.
+/// Meant for small fields: each rank holds all of them.
+///
+///   shard::sharding_error(space, [](const auto&) { return Advection{dt}; }, x).adjoint
+template <class Space, class Make, AnyShardedView X>
+ShardingErrors sharding_error(const Space& space, const Make& make, const X& x) {
+  const auto op = make(x);
+  const auto y  = impl::make_output(op, x);
+  const auto dy = impl::like_value(y, "shard::dy");
+  const auto dx = impl::like_value(x, "shard::dx"), at = impl::like_value(x, "shard::x");
+  const auto values = impl::global_values(space, x);
+  impl::set_global_values(space, at, values);
+
+  const X whole       = impl::on_one_rank(x);
+  const auto serial   = make(whole);
+  const auto serial_y = impl::make_output(serial, whole);
+  impl::set_global_values(space, whole, values);
+  op.apply(space, y, at);
+  serial.apply(space, serial_y, whole);
+  ShardingErrors errors;
+  const auto wanted = impl::global_values(space, serial_y);
+  errors.result     = impl::difference_of(impl::global_values(space, y), wanted);
+
+  std::vector<double> cotangent(wanted.size());
+  for (std::size_t i = 0; i < cotangent.size(); ++i)
+    cotangent[i] = static_cast<double>(i * 2654435761U % 1000003U) / 1000003.0 - 0.5;
+  const auto serial_dy = impl::like_value(serial_y, "shard::dy");
+  const auto serial_dx = impl::like_value(whole, "shard::dx");
+  impl::set_global_values(space, dy, cotangent);
+  impl::set_global_values(space, serial_dy, cotangent);
+  impl::call_pullback(op, space, dx, dy, at);
+  impl::call_pullback(serial, space, serial_dx, serial_dy, whole);
+  errors.adjoint =
+      impl::difference_of(impl::global_values(space, dx), impl::global_values(space, serial_dx));
+  return errors;
 }
 
 }  // namespace shard

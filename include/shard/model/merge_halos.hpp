@@ -72,9 +72,10 @@ struct ChainWantsOf {
   using type = decltype(make(std::make_integer_sequence<int, Cuts::dims>{}));
 };
 
-/// Layers with one merged exchange.
+/// Layers with one merged exchange. The intermediate values are no fields, so none is taken from
+/// the arena.
 template <class Types, class Cuts, class... Children, class OutWants>
-class Runner<Types, Cuts, MergedModule<Children...>, OutWants> {
+class Runner<Types, Cuts, MergedModule<Children...>, OutWants> : public LeafRunner {
   using Plan                 = ChainWantsOf<Cuts, Children...>;
   static constexpr int count = static_cast<int>(sizeof...(Children));
 
@@ -90,19 +91,6 @@ class Runner<Types, Cuts, MergedModule<Children...>, OutWants> {
     std::apply([&](const auto&... c) { ((out = partitions_after(c.module.layer(), out)), ...); },
                node.children);
     return out;
-  }
-  /// The intermediate values are no fields, so none is taken from the arena.
-  template <class Arena, class Mesh>
-  static void activations(Arena&, const Node&, const Mesh&, const Partitions&, const Partitions*) {}
-  template <class Arena>
-  static void adjoints(Arena& arena, int dx, int dy) {
-    arena.begin(dx);
-    arena.end(dy);
-  }
-  template <class Arena>
-  static void tangents(Arena& arena, int ty, int tx) {
-    arena.begin(ty);
-    arena.end(tx);
   }
   /// Allocates the intermediate values.
   template <class Mesh>

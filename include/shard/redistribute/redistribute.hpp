@@ -101,25 +101,30 @@ void mark_moved(const Space& space, const To& to) {
   if constexpr (To::partial_axes::count == 0) mark_written(space, to);
 }
 
-/// Moves owned points between two index spaces, whose elements the ids tell, by an exchange plan on
-/// the mesh's transport, ordered on `space`; or adds them to those that they came from. False if
-/// the fields aren't over two index spaces.
+/// Moves owned points to a field with other partitions over the same axes, by an exchange plan on
+/// the mesh's transport, ordered on `space`; or adds them to those that they came from. It doesn't
+/// change halos, so it works for gradients too.
+template <class Space, class To, class From>
+void move_between_ranks(const Space& space, const To& to, const From& from, Direction direction) {
+  const Reindexing as_they_are[To::rank];
+  MovedFields<PlanMemory<To>> fields("redistribute");
+  fields.add(to, from, as_they_are);
+  fields.run(space, direction);
+}
+
+/// The same between two index spaces, whose elements the ids tell; false if there are none.
 template <class Space, class To, class From>
 bool moved_between_index_spaces(const char* function, const Space& space, const To& to,
                                 const From& from, Direction direction) {
   if (!is_between_index_spaces(to.any_geometry(), from.any_geometry())) return false;
   require_same_cells(function, to.any_geometry(), from.any_geometry());
   if constexpr (cut_alike_v<To, From> && To::partial_axes::count == 0 &&
-                From::partial_axes::count == 0) {
-    const Reindexing as_they_are[To::rank];
-    MovedFields<PlanMemory<To>> fields(function);
-    fields.add(to, from, as_they_are);
-    fields.run(space, direction);
-  } else {
+                From::partial_axes::count == 0)
+    move_between_ranks(space, to, from, direction);
+  else
     throw_argument(function, {"\"", from.any_geometry().label, "\" and \"", to.any_geometry().label,
                               "\" are of two index spaces, which must be sharded over the same "
                               "axes, and without a Partial"});
-  }
   return true;
 }
 

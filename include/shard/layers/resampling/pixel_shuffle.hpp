@@ -62,13 +62,9 @@ struct Pixels {
   }
 };
 
-}  // namespace impl
-
-/// Moves channels to space (Shi et al. 2016; PyTorch's PixelShuffle): y[n, c, i R + j] = x[n, c
-/// R^Dims + j, i], the j of all dimensions row-major. Local: y's shards are x's, R times as wide.
-/// Channels may be sharded if each block of R^Dims channels is on one rank.
-template <int R, int Dims = 2>
-struct PixelShuffle {
+/// What PixelShuffle (`ToFine`) and its inverse have in common.
+template <class Layer, int R, int Dims, bool ToFine>
+struct PixelLayer {
   static constexpr int dims               = Dims;                  ///< spatial dimensions
   static constexpr int factor             = R;                     ///< in each dimension
   static constexpr LayerSharding sharding = LayerSharding::local;  ///< local
@@ -76,6 +72,44 @@ struct PixelShuffle {
   /// No parameters.
   std::vector<ParameterShape> parameter_shapes() const { return {}; }
 
+  /// Sets y's owned points. Local. Throws ArgumentError, on every rank, unless y has
+  /// output_partitions.
+  template <class Space, class Y, class X>
+  void apply(const Space& space, const Y& y, const X& x) const {
+    run<ToFine>(space, y, x);
+    mark_written(space, y);
+  }
+  /// ty = the tangent of y for the tangent tx of x. Local.
+  template <class Space, class TY, class TX, class X>
+  void pushforward(const Space& space, const TY& ty, const TX& tx, const X&) const {
+    apply(space, ty, tx);
+  }
+  /// Sets the owned points of dx = dJ/dx from dy = dJ/dy. Local. dx may be not_wanted.
+  template <class Space, class DX, class DY, class X>
+  void pullback(const Space& space, const DX& dx, const DY& dy, const X&) const {
+    if constexpr (is_wanted_v<DX>) run<!ToFine>(space, dx, dy);
+  }
+
+ private:
+  template <bool Refines, class Space, class To, class From>
+  static void run(const Space& space, const To& to, const From& from) {
+    if constexpr (Refines) {
+      Pixels<R, Dims>::require(Layer::name, to, from);
+      Pixels<R, Dims>::to_fine(space, to, from);
+    } else {
+      Pixels<R, Dims>::require(Layer::name, from, to);
+      Pixels<R, Dims>::to_coarse(space, to, from);
+    }
+  }
+};
+
+}  // namespace impl
+
+/// Moves channels to space (Shi et al. 2016; PyTorch's PixelShuffle): y[n, c, i R + j] = x[n, c
+/// R^Dims + j, i], the j of all dimensions row-major. Local: y's shards are x's, R times as wide.
+/// Channels may be sharded if each block of R^Dims channels is on one rank.
+template <int R, int Dims = 2>
+struct PixelShuffle : impl::PixelLayer<PixelShuffle<R, Dims>, R, Dims, true> {
   /// Output extent of n points, in each dimension.
   static constexpr index_t output_extent(int, index_t n) { return n * R; }
 
@@ -95,43 +129,16 @@ struct PixelShuffle {
     return p;
   }
 
-  /// Sets y's owned points. Local. Throws ArgumentError, on every rank, unless y has
-  /// output_partitions.
-  template <class Space, class Y, class X>
-  void apply(const Space& space, const Y& y, const X& x) const {
-    Pixels::require("PixelShuffle", y, x);
-    Pixels::to_fine(space, y, x);
-    mark_written(space, y);
-  }
-  /// ty = the tangent of y for the tangent tx of x. Local.
-  template <class Space, class TY, class TX, class X>
-  void pushforward(const Space& space, const TY& ty, const TX& tx, const X&) const {
-    apply(space, ty, tx);
-  }
-  /// Sets the owned points of dx = dJ/dx from dy = dJ/dy. Local. dx may be not_wanted.
-  template <class Space, class DX, class DY, class X>
-  void pullback(const Space& space, const DX& dx, const DY& dy, const X&) const {
-    if constexpr (is_wanted_v<DX>) {
-      Pixels::require("PixelShuffle", dy, dx);
-      Pixels::to_coarse(space, dx, dy);
-    }
-  }
-
  private:
-  using Pixels = impl::Pixels<R, Dims>;
+  friend impl::PixelLayer<PixelShuffle, R, Dims, true>;
+  static constexpr const char* name = "PixelShuffle";
+  using Pixels                      = impl::Pixels<R, Dims>;
 };
 
 /// The inverse of PixelShuffle: moves space to channels. Local, so x's shards have to begin at
 /// multiples of R, and R has to divide its extents; else ArgumentError on every rank.
 template <int R, int Dims = 2>
-struct PixelUnshuffle {
-  static constexpr int dims               = Dims;                  ///< spatial dimensions
-  static constexpr int factor             = R;                     ///< in each dimension
-  static constexpr LayerSharding sharding = LayerSharding::local;  ///< local
-
-  /// No parameters.
-  std::vector<ParameterShape> parameter_shapes() const { return {}; }
-
+struct PixelUnshuffle : impl::PixelLayer<PixelUnshuffle<R, Dims>, R, Dims, false> {
   /// Output extent of n points, in each dimension.
   static constexpr index_t output_extent(int, index_t n) { return n / R; }
 
@@ -151,30 +158,10 @@ struct PixelUnshuffle {
     return p;
   }
 
-  /// Sets y's owned points. Local. Throws ArgumentError, on every rank, unless y has
-  /// output_partitions.
-  template <class Space, class Y, class X>
-  void apply(const Space& space, const Y& y, const X& x) const {
-    Pixels::require("PixelUnshuffle", x, y);
-    Pixels::to_coarse(space, y, x);
-    mark_written(space, y);
-  }
-  /// ty = the tangent of y for the tangent tx of x. Local.
-  template <class Space, class TY, class TX, class X>
-  void pushforward(const Space& space, const TY& ty, const TX& tx, const X&) const {
-    apply(space, ty, tx);
-  }
-  /// Sets the owned points of dx = dJ/dx from dy = dJ/dy. Local. dx may be not_wanted.
-  template <class Space, class DX, class DY, class X>
-  void pullback(const Space& space, const DX& dx, const DY& dy, const X&) const {
-    if constexpr (is_wanted_v<DX>) {
-      Pixels::require("PixelUnshuffle", dx, dy);
-      Pixels::to_fine(space, dx, dy);
-    }
-  }
-
  private:
-  using Pixels = impl::Pixels<R, Dims>;
+  friend impl::PixelLayer<PixelUnshuffle, R, Dims, false>;
+  static constexpr const char* name = "PixelUnshuffle";
+  using Pixels                      = impl::Pixels<R, Dims>;
 };
 
 }  // namespace shard

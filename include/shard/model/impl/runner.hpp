@@ -62,9 +62,25 @@ inline constexpr bool node_can_meet_v<Module<T, Memory, Layer>> = can_meet_v<Lay
 template <class Types, class Cuts, class Node, class OutWants>
 class Runner;
 
+/// What runners without runners below have in common: no values between input and output.
+struct LeafRunner {
+  template <class Arena, class Node, class Mesh, class Partitions>
+  static void activations(Arena&, const Node&, const Mesh&, const Partitions&, const Partitions*) {}
+  template <class Arena>
+  static void adjoints(Arena& arena, int dx, int dy) {
+    arena.begin(dx);
+    arena.end(dy);
+  }
+  template <class Arena>
+  static void tangents(Arena& arena, int ty, int tx) {
+    arena.begin(ty);
+    arena.end(tx);
+  }
+};
+
 /// One layer.
 template <class Types, class Cuts, class T, class Memory, class Layer, class OutWants>
-class Runner<Types, Cuts, Module<T, Memory, Layer>, OutWants> {
+class Runner<Types, Cuts, Module<T, Memory, Layer>, OutWants> : public LeafRunner {
  public:
   using Node       = Module<T, Memory, Layer>;
   using InWants    = LayerWants<Layer, Cuts>;
@@ -78,18 +94,6 @@ class Runner<Types, Cuts, Module<T, Memory, Layer>, OutWants> {
       if (meet != nullptr)
         for (std::size_t d = 2; d < out.size(); ++d) out[d] = (*meet)[d];
     return out;
-  }
-  template <class Arena, class Mesh>
-  static void activations(Arena&, const Node&, const Mesh&, const Partitions&, const Partitions*) {}
-  template <class Arena>
-  static void adjoints(Arena& arena, int dx, int dy) {
-    arena.begin(dx);
-    arena.end(dy);
-  }
-  template <class Arena>
-  static void tangents(Arena& arena, int ty, int tx) {
-    arena.begin(ty);
-    arena.end(tx);
   }
   /// Collective over the mesh.
   template <class Mesh>

@@ -12,17 +12,39 @@
 
 namespace shard::impl {
 
-/// y = x + f(x).
-template <class Types, class Cuts, class List, class OutWants>
-class Runner<Types, Cuts, ResidualModule<List>, OutWants> {
-  using Inner = Runner<Types, Cuts, List, OutWants>;
-
+/// What both have in common: the layers that are skipped, which meet the input's partitions.
+template <class InnerRunner, class Module>
+class SkipRunner {
  public:
-  using Node       = ResidualModule<List>;
+  using Node       = Module;
+  using Inner      = InnerRunner;
   using InWants    = typename Inner::InWants;
   using In         = typename Inner::In;
+  using Partitions = typename Inner::Partitions;
+
+  template <class Mesh>
+  void build(const Node& n, const Mesh& mesh, const In& x, const Partitions*) {
+    const Partitions in = x.partitions();
+    inner_.build(n.inner, mesh, x, &in);
+  }
+
+ protected:
+  Inner inner_;
+};
+
+/// y = x + f(x).
+template <class Types, class Cuts, class List, class OutWants>
+class Runner<Types, Cuts, ResidualModule<List>, OutWants>
+    : public SkipRunner<Runner<Types, Cuts, List, OutWants>, ResidualModule<List>> {
+  using Base  = SkipRunner<Runner<Types, Cuts, List, OutWants>, ResidualModule<List>>;
+  using Inner = typename Base::Inner;
+  using Base::inner_;
+
+ public:
+  using Node       = typename Base::Node;
+  using In         = typename Base::In;
   using Out        = typename Inner::Out;
-  using Partitions = typename Types::Partitions;
+  using Partitions = typename Base::Partitions;
 
   static Partitions partitions(const Node& n, const Partitions& in, const Partitions*) {
     return Inner::partitions(n.inner, in, &in);
@@ -50,11 +72,6 @@ class Runner<Types, Cuts, ResidualModule<List>, OutWants> {
     inner_.tangents(arena, ty, tx);
     arena.end(tx);
   }
-  template <class Mesh>
-  void build(const Node& n, const Mesh& mesh, const In& x, const Partitions*) {
-    const Partitions in = x.partitions();
-    inner_.build(n.inner, mesh, x, &in);
-  }
   template <class Space, class X>
   void apply(const Node& n, const Space& space, const Out& y, const X& x) {
     inner_.apply(n.inner, space, y, x);
@@ -70,23 +87,22 @@ class Runner<Types, Cuts, ResidualModule<List>, OutWants> {
     inner_.pullback(n.inner, space, dx, dy, x);
     if constexpr (is_wanted_v<DX>) add_gradients(space, dx, dx, dy);
   }
-
- private:
-  Inner inner_;
 };
 
 /// y's channels are x's, then f(x)'s.
 template <class Types, class Cuts, class List, class OutWants>
-class Runner<Types, Cuts, ConcatModule<List>, OutWants> {
-  using Inner = Runner<Types, Cuts, List, NoWants<Cuts::dims>>;
+class Runner<Types, Cuts, ConcatModule<List>, OutWants>
+    : public SkipRunner<Runner<Types, Cuts, List, NoWants<Cuts::dims>>, ConcatModule<List>> {
+  using Base  = SkipRunner<Runner<Types, Cuts, List, NoWants<Cuts::dims>>, ConcatModule<List>>;
+  using Inner = typename Base::Inner;
+  using Base::inner_;
 
  public:
-  using Node       = ConcatModule<List>;
-  using InWants    = typename Inner::InWants;
-  using In         = typename Inner::In;
+  using Node       = typename Base::Node;
+  using In         = typename Base::In;
   using Out        = typename Types::template Field<OutWants>;
   using Plain      = typename Inner::Out;
-  using Partitions = typename Types::Partitions;
+  using Partitions = typename Base::Partitions;
 
   static Partitions partitions(const Node& n, const Partitions& in, const Partitions*) {
     const Partitions f = Inner::partitions(n.inner, in, &in);
@@ -128,11 +144,6 @@ class Runner<Types, Cuts, ConcatModule<List>, OutWants> {
     arena.end(tf);
     arena.end(tx);
   }
-  template <class Mesh>
-  void build(const Node& n, const Mesh& mesh, const In& x, const Partitions*) {
-    const Partitions in = x.partitions();
-    inner_.build(n.inner, mesh, x, &in);
-  }
   template <class Space, class X>
   void apply(const Node& n, const Space& space, const Out& y, const X& x) {
     inner_.apply(n.inner, space, f_, x);
@@ -151,7 +162,6 @@ class Runner<Types, Cuts, ConcatModule<List>, OutWants> {
   }
 
  private:
-  Inner inner_;
   Plain x_;  // prototype of the skip's adjoints
   Plain f_, df_, tf_, skip_;
   int piece_ = Lifetimes::none;
