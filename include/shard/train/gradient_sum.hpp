@@ -32,16 +32,17 @@ class GradientSum {
   using View = Kokkos::View<T*, Kokkos::LayoutRight, Memory>;  ///< gradients
 
   /// Collective over the mesh of `like`: sums of `count` values over the axes that shard it (batch
-  /// too). With owned_channels the axes that shard its dimension 1 are excluded.
+  /// too). With owned_channels the axes that shard its dimension 1 are excluded, and ranks along
+  /// them may have other counts. Throws AgreementError on every rank if arguments differ.
   template <class Field>
   GradientSum(const Field& like, index_t count, GradientsOf channels = GradientsOf::all_channels)
       : mesh_(like.geometry().mesh),
         group_(impl::RankGroup::of(like.geometry(),
                                    channels == GradientsOf::all_channels ? ~0U : ~2U)),
         most_(count) {
-    impl::require_same_options(
-        like.communicator(), "GradientSum",
-        {{"gradients", count}, {"GradientsOf", static_cast<double>(channels)}});
+    const bool all = channels == GradientsOf::all_channels;  // else each rank has its own
+    impl::require_same_options(like.communicator(), "GradientSum",
+                               {{"gradients", all ? count : 0}, {"GradientsOf", channels}});
   }
 
   /// The sum in place. Collective over the same ranks; fences `space`.

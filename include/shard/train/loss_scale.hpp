@@ -50,16 +50,15 @@ class LossScale {
  public:
   using View = Kokkos::View<T*, Kokkos::LayoutRight, Memory>;  ///< gradients
 
-  /// For `count` gradients, on the ranks of `comm`. Collective. Throws ArgumentError for
-  /// MPI_COMM_NULL and intercommunicators, AgreementError if the ranks give other numbers.
+  /// For `count` gradients of this rank's, on the ranks of `comm`. Collective. Throws ArgumentError
+  /// for MPI_COMM_NULL and intercommunicators, AgreementError if the ranks' options differ.
   LossScale(index_t count, MPI_Comm comm, const LossScaleOptions& with = {})
       : options(with),
         norm_(count),
         comm_(impl::require_communicator(comm, "LossScale")),
         scale_(with.initial) {
     impl::require_same_options(comm_, "LossScale",
-                               {{"gradients", count},
-                                {"initial", with.initial},
+                               {{"initial", with.initial},
                                 {"growth", with.growth},
                                 {"backoff", with.backoff},
                                 {"interval", with.interval}});
