@@ -3,6 +3,7 @@
 // templates before them.
 #include <shard/redistribute/coupling.hpp>
 #include <shard/redistribute/distribute.hpp>
+#include <shard/redistribute/rearrange.hpp>
 #include <shard/collectives/operations.hpp>
 
 #include "../../src/exchange/sum_kernel.hpp"
@@ -40,6 +41,14 @@ void use_redistribution(const Mesh<X, Y>& mesh) {
   distribute(space, rows, array);
   gather(space, array, part);
   broadcast<Y>(space, rows);
+  const Roll roll(0, 2);
+  const Rows rolled = roll.output(rows);
+  roll.apply(space, rolled, rows);
+  roll.pullback(space, rows, rolled);
+  const Split split(0, {1, 3});
+  const auto parts = split.output(rows);
+  split.apply(space, parts, rows);
+  Concatenate(0).apply(space, rows, std::make_tuple(parts[0], parts[1]));
 }
 
 void use_couplings(const Mesh<X, Y>& mesh) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Every reduction and its gradient, for the device.
 
+#include "shard/reduce/cumulative_sum.hpp"
 #include "shard/reduce/reduce.hpp"
 #include "shard/reduce/reduction_operations.hpp"
 #include "shard/view/block_grid.hpp"
@@ -32,10 +33,11 @@ double use(const Mesh<Lat, Lon>& mesh) {
                         norm1<Order>(space, x) + norm2<Order>(space, x) +
                         static_cast<double>(min(space, x)) + static_cast<double>(max(space, x)) +
                         norm_max(space, x) + weighted_mean<Order>(space, x, along<1>(rows)) +
-                        weighted_mean<Order>(space, x, y);
+                        weighted_mean<Order>(space, x, y) + variance<Order>(space, x);
   sum_pullback(space, x, result);
   mean_pullback(space, x, result);
   dot_pullback(space, x, y, result);
+  variance_pullback<Order>(space, x, y, result);
   norm1_pullback(space, x, y, result);
   norm2_pullback(space, x, y, 1.0, result);
   min_pullback(space, x, y, T(1), result);
@@ -47,6 +49,9 @@ double use(const Mesh<Lat, Lon>& mesh) {
   const auto value = most.output(x);
   most.pushforward(space, value, y, x);
   GlobalNorm1<Order>{}.pushforward(space, value, y, x);
+  GlobalVariance<Order>{}.pushforward(space, value, y, x);
+  CumulativeSum{1}.apply(space, y, x);
+  CumulativeSum{2}.pullback(space, y, x);
   return result;
 }
 
