@@ -425,6 +425,12 @@ std::uint64_t Plan<Memory>::checksum_of(const Space& space, const BufferSet<Memo
   return sum;
 }
 
+#define SHARD_PLAN(Memory)                                         \
+  template void Plan<Memory>::leave(const StartedExchange&) const; \
+  template bool Plan<Memory>::was_received() const;                \
+  template void Plan<Memory>::abandon() const;
+SHARD_FOR_EACH_MEMORY(SHARD_PLAN)
+#undef SHARD_PLAN
 #define SHARD_PLAN(Memory, Space)                                                               \
   template StartedExchange Plan<Memory>::start(const Space&, const FieldAddresses&, Direction); \
   template unsigned Plan<Memory>::fill_local(const Space&, const StartedExchange&);             \
