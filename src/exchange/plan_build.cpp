@@ -260,7 +260,13 @@ void Plan<Memory>::build(const PlanLayout& layout, const Route& route,
   sum_.local_chunks           = local_sums;
 }
 
-#define SHARD_PLAN(Memory) template class Plan<Memory>;
+// members, not the class: those of plan.cpp are compiled there
+#define SHARD_PLAN(Memory)                                                                       \
+  template std::shared_ptr<Plan<Memory>> Plan<Memory>::make(                                     \
+      MeshState&, const Route&, const std::vector<FieldStrides>&, const Tuning&, std::uint32_t); \
+  template std::shared_ptr<Plan<Memory>> Plan<Memory>::sibling(                                  \
+      const Route&, const std::vector<FieldStrides>&) const;                                     \
+  template std::size_t Plan<Memory>::bytes_sent() const;
 SHARD_FOR_EACH_MEMORY(SHARD_PLAN)
 #undef SHARD_PLAN
 
