@@ -165,15 +165,15 @@ void for_choices(const FieldSpec& spec, const std::array<std::vector<Wanted>, ma
 /// Whether the elements that are wanted along dimension `d` are in the rank's halo.
 bool is_halo(const FieldSpec& spec, const Choice& choice, int d);
 
-/// The rank whose coordinates along the field's axes are coordinate(d), and along all other axes
-/// this rank's.
-template <class Coordinate>
-int rank_of(const MeshState& mesh, const FieldSpec& spec, const Coordinate& coordinate) {
+/// The rank whose coordinates along the axes of a FieldSpec or a Geometry are coordinate(d), and
+/// along all other axes this rank's.
+template <class Field, class Coordinate>
+int rank_of(const MeshState& mesh, const Field& spec, const Coordinate& coordinate) {
   std::array<int, max_axes> place{};
   for (int a = 0; a < mesh.axes(); ++a) place[Geometry::at(a)] = mesh.coordinate(a);
   for (int d = 0; d < spec.rank; ++d) {
-    const DimSpec& dim = spec.dims[Geometry::at(d)];
-    int rest           = coordinate(d);
+    const auto& dim = spec.dims[Geometry::at(d)];
+    int rest        = coordinate(d);
     for (int a = dim.axis_count - 1; a >= 0; --a) {
       const int axis            = dim.axes[Geometry::at(a)];
       place[Geometry::at(axis)] = rest % mesh.extent(axis);

@@ -1,34 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "shard/reduce/cumulative_sum.hpp"
 
-#include <array>
 #include <cstddef>
 #include <memory>
 #include <utility>
 
+#include "../exchange/segments.hpp"
 #include "../exchange/transfer.hpp"
 #include "shard/base/error.hpp"
 #include "shard/base/impl/watchdog.hpp"
 
 namespace shard::impl {
-
-namespace {
-
-/// The rank with this coordinate along a dimension, and this rank's along all other axes.
-int rank_along(const Geometry& field, int dim, int coordinate) {
-  const MeshState& mesh  = *field.mesh;
-  const DimGeometry& own = field.dims[Geometry::at(dim)];
-  std::array<int, max_axes> place{};
-  for (int a = 0; a < mesh.axes(); ++a) place[Geometry::at(a)] = mesh.coordinate(a);
-  for (int a = own.axis_count - 1; a >= 0; --a) {
-    const int axis            = own.axes[Geometry::at(a)];
-    place[Geometry::at(axis)] = coordinate % mesh.extent(axis);
-    coordinate /= mesh.extent(axis);
-  }
-  return mesh.rank_at(place.data());
-}
-
-}  // namespace
 
 template <class Space>
 ChainMessages<Space>::ChainMessages(const ChainPlace& place)
@@ -74,7 +56,10 @@ ChainPlace chain_place(const char* function, const Geometry& field, int dim, boo
   const DimGeometry& own = field.dims[Geometry::at(dim)];
   const auto next        = [&](int step) {
     for (int c = own.coordinate + step; c >= 0 && c < own.partition.parts(); c += step)
-      if (own.partition.count(c) > 0) return rank_along(field, dim, c);
+      if (own.partition.count(c) > 0)
+        return rank_of(*field.mesh, field, [&](int d) {
+          return d == dim ? c : field.dims[Geometry::at(d)].coordinate;
+        });
     return -1;
   };
   place.before = next(reverse ? 1 : -1);
