@@ -109,7 +109,8 @@ void check_type(const Mesh<Lat, Lon>& mesh, index_t rows, index_t columns, bool 
   EXPECT_EQ(wrong_points(f, op), 0);
 }
 
-// so many lines that they go in pieces; other types and layouts
+// The first fields have enough lines to be sent in several pieces; the others are of other types
+// and layouts.
 TEST(CumulativeSum, LongLinesInPieces) {
   const Mesh<Lat, Lon> mesh(MPI_COMM_WORLD, {shard::testing::ranks(), 1});
   check_type<Field>(mesh, 9, 5000, false);

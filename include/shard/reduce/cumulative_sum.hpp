@@ -166,9 +166,8 @@ void scan(const char* function, const Space& space, const Y& y, const X& x, int 
 
 }  // namespace impl
 
-/// y[i] = x[0] + ... + x[i] in dimension `dim`, sharded or not, or from the other end: y[i] = x[i]
-/// +
-/// ... + x[n - 1]. NumPy's cumulative_sum, an operation for a tape.
+/// y[i] is the sum of x[0] to x[i] in dimension `dim`, sharded or not; with `reverse` that of x[i]
+/// to x[n - 1]. NumPy's cumulative_sum, an operation for a tape.
 ///
 /// Sums are in double (integers modulo 2^64), added in the order of the elements: the bits are
 /// those of a loop, for every partition and mesh. Along a sharded dimension each rank waits for the
