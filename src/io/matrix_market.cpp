@@ -148,6 +148,32 @@ MatrixEntry<double> entry_of(const File& file, const Header& head, std::string_v
   return e;
 }
 
+/// Writes all ranks' entries, in the order of ranks. Collective; throws on every rank.
+void write_entries(MPI_Comm comm, const std::string& path, const MatrixMarketPart& part) {
+  int rank = 0;
+  check_mpi(MPI_Comm_rank(comm, &rank), "MPI_Comm_rank");
+  std::string lines;
+  char line[96];
+  for (const auto& e : part.entries) {
+    std::snprintf(line, sizeof line, "%lld %lld %.17g\n", static_cast<long long>(e.row + 1),
+                  static_cast<long long>(e.column + 1), e.value);
+    lines += line;
+  }
+  auto entries = static_cast<index_t>(part.entries.size()), all = index_t{0};
+  await_mpi("MPI_Allreduce", MPI_Allreduce, &entries, &all, 1, MPI_INT64_T, MPI_SUM, comm);
+  if (rank == 0)
+    lines = "%%MatrixMarket matrix coordinate real general\n" + text(part.rows) + " " +
+            text(part.columns) + " " + text(all) + "\n" + lines;
+  auto length = static_cast<index_t>(lines.size()), end = index_t{0};
+  await_mpi("MPI_Scan", MPI_Scan, &length, &end, 1, MPI_INT64_T, MPI_SUM, comm);
+  const auto file = create_on_all("write_matrix_market", path, comm);
+  on_every_rank(comm, [&] {
+    file->write(static_cast<off_t>(end - length), lines.data(), lines.size());
+    file->sync();
+  });
+  on_first_rank(comm, [&] { file->put_in_place(); });
+}
+
 }  // namespace
 
 MatrixMarketPart read_matrix_market(MPI_Comm comm, const std::string& path) {
@@ -187,29 +213,12 @@ MatrixMarketPart read_matrix_market(MPI_Comm comm, const std::string& path) {
   return part;
 }
 
-void write_matrix_market(MPI_Comm comm, const std::string& path, const MatrixMarketPart& part) {
-  int rank = 0;
-  check_mpi(MPI_Comm_rank(comm, &rank), "MPI_Comm_rank");
-  std::string lines;
-  char line[96];
-  for (const auto& e : part.entries) {
-    std::snprintf(line, sizeof line, "%lld %lld %.17g\n", static_cast<long long>(e.row + 1),
-                  static_cast<long long>(e.column + 1), e.value);
-    lines += line;
-  }
-  auto entries = static_cast<index_t>(part.entries.size()), all = index_t{0};
-  await_mpi("MPI_Allreduce", MPI_Allreduce, &entries, &all, 1, MPI_INT64_T, MPI_SUM, comm);
-  if (rank == 0)
-    lines = "%%MatrixMarket matrix coordinate real general\n" + text(part.rows) + " " +
-            text(part.columns) + " " + text(all) + "\n" + lines;
-  auto length = static_cast<index_t>(lines.size()), end = index_t{0};
-  await_mpi("MPI_Scan", MPI_Scan, &length, &end, 1, MPI_INT64_T, MPI_SUM, comm);
-  const auto file = create_on_all("write_matrix_market", path, comm);
+void write_matrix_market(MPI_Comm comm, MPI_Comm axis, bool writes, const std::string& path,
+                         const MatrixMarketPart& part) {
+  require_same_path("write_matrix_market", path, comm);
   on_every_rank(comm, [&] {
-    file->write(static_cast<off_t>(end - length), lines.data(), lines.size());
-    file->sync();
+    if (writes) write_entries(axis, path, part);
   });
-  on_first_rank(comm, [&] { file->put_in_place(); });
 }
 
 }  // namespace shard::impl

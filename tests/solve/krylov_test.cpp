@@ -391,11 +391,14 @@ struct Both {
   }
 };
 
-/// z = r + w'r, no better than r, but with a part along the null space.
+/// z = r + w'r, no better than r, but with a part along the null space. It counts, so that its
+/// apply isn't const.
 template <class V>
 struct Lift {
   V w;
-  void apply(const Space& space, const V& z, const V& r) const {
+  int applies = 0;
+  void apply(const Space& space, const V& z, const V& r) {
+    ++applies;
     const double one = 1.0, along = dots<ordered>(space, std::tie(w, r))[0];
     const V* const all[] = {&r};
     impl::update_some<1>(space, z, 0.0, &one, all, along);

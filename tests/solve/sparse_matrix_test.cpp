@@ -487,6 +487,16 @@ TEST(SparseMatrix, ReplicasAgree) {
   const Square b(mesh, {row}, {{row, row, 2.0 * member}});
   message_thrown_by<ArgumentError>([&] { const BlockILU ilu(b); });
   message_thrown_by<ArgumentError>([&] { const BlockJacobi jacobi(b, 1); });
+  // the first member writes
+  const shard::testing::ScratchFile file("one.mtx"), other("other.mtx");
+  expect_parts(message_thrown_by<AgreementError>(
+                   [&] { write_matrix_market(mesh, member == 0 ? file.path() : other.path(), a); }),
+               {"write_matrix_market", "one.mtx", "other.mtx"});
+  const Square mine(mesh, {row}, {{row, row, 2.0 + member}});
+  write_matrix_market(mesh, file.path(), mine);
+  const auto read = read_matrix_market<double, Ranks, Node>(mesh, file.path());
+  ASSERT_EQ(read.entries().size(), std::size_t{1});
+  EXPECT_EQ(read.entries()[0].value, 2.0);
 }
 
 TEST(SparseMatrix, ErrorsOfItsSpacesAreItsOwn) {

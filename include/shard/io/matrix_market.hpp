@@ -26,8 +26,10 @@ struct MatrixMarketPart {
 };
 /// Each rank reads a range of the lines. Collective over `comm`; throws on every rank.
 MatrixMarketPart read_matrix_market(MPI_Comm comm, const std::string& path);
-/// Writes all ranks' entries, in the order of ranks. Collective over `comm`; throws on every rank.
-void write_matrix_market(MPI_Comm comm, const std::string& path, const MatrixMarketPart& part);
+/// Writes the entries of the ranks of `axis`, in their order; `writes` is true on the ranks of one
+/// such communicator. Collective over `comm`, which has all of them; throws on every rank.
+void write_matrix_market(MPI_Comm comm, MPI_Comm axis, bool writes, const std::string& path,
+                         const MatrixMarketPart& part);
 
 inline std::vector<std::int64_t> balanced_ids(index_t size, int parts, int part) {
   const Partition p = Partition::balanced(size, parts);
@@ -70,15 +72,19 @@ SparseMatrix<T, Axis, Row, Column> read_matrix_market(const Mesh<MeshAxes...>& m
 }
 
 /// Writes a matrix whose ids count from 0: real, general, in the order of ranks and places, with 17
-/// digits. The file is replaced when it is complete. Collective over the mesh. Throws IoError on
-/// every rank; AgreementError if the ranks gave other paths.
+/// digits; of replicas along other axes the first one. The file is replaced when it is complete.
+/// Collective over the mesh. Throws IoError on every rank; AgreementError if the ranks gave other
+/// paths.
 template <class T, class Axis, class Row, class Column, class Memory, class... MeshAxes>
 void write_matrix_market(const Mesh<MeshAxes...>& mesh, const std::string& path,
                          const SparseMatrix<T, Axis, Row, Column, Memory>& a) {
   impl::MatrixMarketPart part{a.rows().size(), a.columns().size(), {}};
   for (const auto& e : a.entries())
     part.entries.push_back({e.row, e.column, static_cast<double>(e.value)});
-  impl::write_matrix_market(mesh.template communicator<Axis>(), path, part);
+  const bool writes =
+      ((std::is_same_v<MeshAxes, Axis> || mesh.template coordinate<MeshAxes>() == 0) && ...);
+  impl::write_matrix_market(mesh.communicator(), mesh.template communicator<Axis>(), writes, path,
+                            part);
 }
 
 }  // namespace shard

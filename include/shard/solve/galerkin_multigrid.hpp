@@ -14,6 +14,7 @@
 #include "shard/base/error.hpp"
 #include "shard/base/impl/same_options.hpp"
 #include "shard/solve/impl/galerkin_levels.hpp"
+#include "shard/solve/multigrid_cycle.hpp"
 
 namespace shard {
 
@@ -35,9 +36,9 @@ struct CoarseLevel {
 
 /// Choices of GalerkinMultigrid.
 struct GalerkinOptions {
-  int smoothing = 2;     ///< Chebyshev steps before and after each coarser level
-  int visits    = 1;     ///< of each coarser level in a cycle: 1 is a V-cycle, 2 a W-cycle
-  double rough  = 0.25;  ///< smoothing damps eigenvalues from rough * largest to largest
+  MultigridCycle cycle = MultigridCycle::v;  ///< order of the levels
+  int smoothing        = 2;     ///< Chebyshev steps before and after each coarser level
+  double rough         = 0.25;  ///< smoothing damps eigenvalues from rough * largest to largest
 };
 
 /// Multigrid for a symmetric positive definite SparseMatrix with given interpolations P: coarse
@@ -64,7 +65,7 @@ class GalerkinMultigrid<SparseMatrix<T, Axis, Row, Row, Memory>> {
   static_assert(std::is_floating_point_v<T>, "GalerkinMultigrid is for real matrices");
 
  public:
-  static constexpr bool is_symmetric = true;  ///< A' = A
+  static constexpr bool is_symmetric = true;  ///< of v- and w-cycles
 
   /// Makes the coarse matrices. `levels`: from the finest of them to the coarsest, at least one.
   /// `mesh` is the matrix'. Collective over the mesh. Fences. Throws ArgumentError on every rank
@@ -73,18 +74,18 @@ class GalerkinMultigrid<SparseMatrix<T, Axis, Row, Row, Memory>> {
   template <class... MeshAxes>
   GalerkinMultigrid(const Mesh<MeshAxes...>& mesh, const Matrix& a,
                     const std::vector<CoarseLevel<T>>& levels, const GalerkinOptions& options = {})
-      : count_(levels.size() + 1) {
+      : count_(levels.size() + 1), cycle_(options.cycle) {
     impl::require_same_options(mesh.communicator(), "GalerkinMultigrid",
                                {{"levels", count_},
+                                {"cycle", options.cycle},
                                 {"smoothing", options.smoothing},
-                                {"visits", options.visits},
                                 {"rough", options.rough}});
-    impl::require_no_error(
-        mesh.template communicator<Axis>(), "GalerkinMultigrid",
-        levels.empty() ? "there is no coarse level; give at least one"
-        : options.smoothing < 1 || options.visits < 1   ? "smoothing and visits must be at least 1"
-        : !(options.rough > 0.0 && options.rough < 1.0) ? "rough must be between 0 and 1"
-                                                        : std::string());
+    impl::require_no_error(mesh.template communicator<Axis>(), "GalerkinMultigrid",
+                           levels.empty()          ? "there is no coarse level; give at least one"
+                           : options.smoothing < 1 ? "smoothing must be at least 1"
+                           : !(options.rough > 0.0 && options.rough < 1.0)
+                               ? "rough must be between 0 and 1"
+                               : std::string());
     top_ = std::make_shared<
         impl::GalerkinLevel<T, Axis, Row, impl::OddLevel, Memory, GalerkinOptions>>(
         mesh, a, levels.data(), levels.size(), options);
@@ -95,7 +96,7 @@ class GalerkinMultigrid<SparseMatrix<T, Axis, Row, Row, Memory>> {
   void apply(const Space& space, const Vector& z, const Vector& r) const {
     impl::require_alike("GalerkinMultigrid", top_->x(), z, r);
     impl::require_apart("GalerkinMultigrid", z, r);
-    top_->cycle(space, z, r, true);
+    top_->visit(space, z, r, cycle_, true);
   }
   /// The coarse matrices again, after changes of a.values(): patterns are kept; the last level is
   /// gathered and inverted on the host. Collective. Errors as the constructor.
@@ -105,6 +106,7 @@ class GalerkinMultigrid<SparseMatrix<T, Axis, Row, Row, Memory>> {
 
  private:
   std::size_t count_;
+  MultigridCycle cycle_;
   std::shared_ptr<impl::MatrixLevel<Vector>> top_;
 };
 /// Of a square matrix.

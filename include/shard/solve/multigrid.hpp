@@ -7,22 +7,14 @@
 #include <Kokkos_Core.hpp>
 
 #include <cstddef>
-#include <cstdint>
 #include <memory>
 #include <type_traits>
 
 #include "shard/base/impl/same_options.hpp"
 #include "shard/solve/impl/multigrid_hierarchy.hpp"
+#include "shard/solve/multigrid_cycle.hpp"
 
 namespace shard {
-
-/// The order in which multigrid visits its levels.
-enum class MultigridCycle : std::uint8_t {
-  v,    ///< each level once: symmetric, for CG
-  w,    ///< each coarser level twice: symmetric
-  f,    ///< an f-cycle, then a v-cycle of each coarser level: for flexible CG and GMRES
-  full  ///< from the coarsest level upwards, with a v-cycle on each: for flexible CG and GMRES
-};
 
 /// Choices of Multigrid.
 struct MultigridOptions {
@@ -79,7 +71,7 @@ class Multigrid {
     const Field own_x = top.x, own_y = top.y, own_b = top.b;
     if (hierarchy_->moves_in) {
       redistribute(space, own_b, r);
-      run(space);
+      visit(space, 0, cycle_, true);
       redistribute(space, z, top.x);
     } else {
       top.b = r;
@@ -88,7 +80,7 @@ class Multigrid {
           cycle_ == MultigridCycle::full ? 2 * top.swaps() : top.swaps_from_zero() + top.swaps();
       if (levels() == 1) swaps = top.swaps_from_zero();
       (swaps % 2 == 0 ? top.x : top.y) = z;
-      run(space);
+      visit(space, 0, cycle_, true);
     }
     top.x = own_x;
     top.y = own_y;
@@ -118,38 +110,32 @@ class Multigrid {
                                          impl::text(o.levels), "; both must be at least 1"});
     return o.cycle;
   }
-  template <class Space>
-  void run(const Space& space) const {
-    if (cycle_ == MultigridCycle::full)
-      visit_full(space, 0);
-    else
-      visit(space, 0, cycle_, true);
-  }
+  /// The steps of a cycle on level l.
+  template <class Space, class L>
+  struct Steps {
+    const Multigrid& of;
+    const Space& space;
+    int l;
+    L& level;
 
+    void smooth(bool zero) { level.smooth(space, zero); }
+    void restrict_residual() {
+      level.residual(space);
+      of.down(space, l, level, level.y);
+    }
+    void restrict_b() { of.down(space, l, level, level.b); }
+    void clear() { axpby(space, level.x, 0.0, level.b, 0.0); }
+    void correct() { of.up(space, l, level); }
+  };
   /// A cycle on a level's A x = b, from 0 or from its x.
   template <class Space>
   void visit(const Space& space, int l, MultigridCycle cycle, bool zero) const {
     hierarchy_->with_level(l, [&](auto& level) {
       if (l + 1 == levels()) return solve_bottom(space, level, zero);
-      level.smooth(space, zero);
-      level.residual(space);
-      down(space, l, level, level.y);
-      visit(space, l + 1, cycle, true);
-      if (cycle != MultigridCycle::v && l + 2 < levels())
-        visit(space, l + 1, cycle == MultigridCycle::f ? MultigridCycle::v : cycle, false);
-      up(space, l, level);
-      level.smooth(space, false);
-    });
-  }
-  template <class Space>
-  void visit_full(const Space& space, int l) const {
-    hierarchy_->with_level(l, [&](auto& level) {
-      if (l + 1 == levels()) return solve_bottom(space, level, true);
-      down(space, l, level, level.b);
-      visit_full(space, l + 1);
-      axpby(space, level.x, 0.0, level.b, 0.0);
-      up(space, l, level);
-      visit(space, l, MultigridCycle::v, false);
+      impl::visit_level(Steps<Space, std::remove_cvref_t<decltype(level)>>{*this, space, l, level},
+                        cycle, zero, l + 2 == levels(), [&](MultigridCycle next, bool from_zero) {
+                          visit(space, l + 1, next, from_zero);
+                        });
     });
   }
   /// The next level's b = the restriction of `from`.

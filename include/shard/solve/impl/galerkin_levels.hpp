@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "shard/solve/matrix_algebra.hpp"
+#include "shard/solve/multigrid_cycle.hpp"
 #include "shard/solve/preconditioners.hpp"
 
 namespace shard::impl {
@@ -60,10 +61,13 @@ class MatrixLevel {
   using Space            = typename Vector::execution_space;
   virtual ~MatrixLevel() = default;
   /// A cycle on A x = b, from 0 or from x. Only owned elements of b are read.
-  virtual void cycle(const Space& space, const Vector& x, const Vector& b, bool zero) const = 0;
+  virtual void visit(const Space& space, const Vector& x, const Vector& b, MultigridCycle cycle,
+                     bool zero) const = 0;
+  /// Whether it has no coarser level.
+  virtual bool is_last() const = 0;
   /// The values of coarser matrices again from those of this level's.
   virtual void update(const Space& space) = 0;
-  /// A vector x for `cycle`.
+  /// A vector x for `visit`.
   virtual const Vector& x() const = 0;
 };
 
@@ -83,10 +87,12 @@ class InverseLevel : public MatrixLevel<typename Matrix::row_vector> {
         x_(inverse_.make_row_vector("shard::multigrid")),
         b_(inverse_.make_column_vector("shard::multigrid")) {}
 
-  void cycle(const Space& space, const Vector& x, const Vector& b, bool) const override {
+  void visit(const Space& space, const Vector& x, const Vector& b, MultigridCycle,
+             bool) const override {
     axpby(space, b_, 1.0, b, 0.0);
     inverse_.apply(space, x, b_);
   }
+  bool is_last() const override { return true; }
   void update(const Space& space) override {
     const auto host    = Kokkos::create_mirror_view(inverse_.values());
     const auto entries = inverse_entries(a_);  // in the order of the matrix' values
@@ -156,18 +162,14 @@ class GalerkinLevel
           mesh, rap_.matrix(), levels + 1, count - 1, options);
   }
 
-  void cycle(const Space& space, const Vector& x, const Vector& b, bool zero) const override {
-    smooth(space, x, b, zero);
-    a_.apply(space, ax_, x);
-    shard::update(space, residual_, 1.0, b, -1.0, ax_, 0.0);
-    r_.apply(space, coarse_b_, residual_);
-    for (int visit = 0; visit < options_.visits; ++visit)
-      next_->cycle(space, next_->x(), coarse_b_, visit == 0);
-    axpby(space, coarse_x_, 1.0, next_->x(), 0.0);
-    p_.apply(space, correction_, coarse_x_);
-    axpby(space, x, 1.0, correction_, 1.0);
-    smooth(space, x, b, false);
+  void visit(const Space& space, const Vector& x, const Vector& b, MultigridCycle cycle,
+             bool zero) const override {
+    visit_level(Steps{*this, space, x, b}, cycle, zero, next_->is_last(),
+                [&](MultigridCycle next, bool from_zero) {
+                  next_->visit(space, next_->x(), coarse_b_, next, from_zero);
+                });
   }
+  bool is_last() const override { return false; }
   void update(const Space& space) override {
     ap_.update(space);
     rap_.update(space);
@@ -185,9 +187,29 @@ class GalerkinLevel
     require_positive_diagonal(largest);
     steps_ = chebyshev_steps(options_.rough * largest, largest, options_.smoothing);
   }
-  void smooth(const Space& space, const Vector& x, const Vector& b, bool zero) const {
-    chebyshev(space, a_, steps_, x, ax_, b, diagonal_, zero);
-  }
+  /// The steps of a cycle on A x = b.
+  struct Steps {
+    const GalerkinLevel& of;
+    const Space& space;
+    const Vector &x, &b;
+
+    void smooth(bool zero) { chebyshev(space, of.a_, of.steps_, x, of.ax_, b, of.diagonal_, zero); }
+    void restrict_residual() {
+      of.a_.apply(space, of.ax_, x);
+      shard::update(space, of.residual_, 1.0, b, -1.0, of.ax_, 0.0);
+      of.r_.apply(space, of.coarse_b_, of.residual_);
+    }
+    void restrict_b() {
+      axpby(space, of.residual_, 1.0, b, 0.0);
+      of.r_.apply(space, of.coarse_b_, of.residual_);
+    }
+    void clear() { axpby(space, x, 0.0, b, 0.0); }
+    void correct() {
+      axpby(space, of.coarse_x_, 1.0, of.next_->x(), 0.0);
+      of.p_.apply(space, of.correction_, of.coarse_x_);
+      axpby(space, x, 1.0, of.correction_, 1.0);
+    }
+  };
 
   Options options_;
   A a_;
