@@ -12,12 +12,15 @@ namespace shard::impl {
 namespace {
 
 void append(std::string& words, std::string_view name, double value) {
-  char number[32];
-  const auto end = std::to_chars(number, number + sizeof(number), value);
-  words.append(words.empty() ? "" : ", ").append(name).append(" ").append(number, end.ptr);
+  words.append(words.empty() ? "" : ", ").append(name).append(" ").append(text_of(value));
 }
 
 }  // namespace
+
+std::string text_of(double value) {
+  char number[32];
+  return {number, std::to_chars(number, number + sizeof(number), value).ptr};
+}
 
 std::string text_of(std::initializer_list<NamedNumber> options) {
   std::string words;

@@ -2,7 +2,6 @@
 #ifndef SHARD_SRC_COLLECTIVES_COLLECTIVE_HPP
 #define SHARD_SRC_COLLECTIVES_COLLECTIVE_HPP
 
-#include <cstdio>
 #include <exception>
 #include <memory>
 #include <string>
@@ -13,6 +12,7 @@
 #include "../exchange/transfer.hpp"
 #include "shard/base/error.hpp"
 #include "shard/base/impl/environment_variable.hpp"
+#include "shard/base/impl/same_options.hpp"
 #include "shard/base/impl/watchdog.hpp"
 #include "shard/collectives/impl/collectives_call.hpp"
 
@@ -34,13 +34,6 @@ inline constexpr const char* kind_names[] = {"without arithmetic",
                                              "float64",
                                              "complex64",
                                              "complex128"};
-
-/// With all digits: different numbers have different texts.
-inline std::string text_of(double value) {
-  char words[32];
-  std::snprintf(words, sizeof words, "%.17g", value);
-  return words;
-}
 
 /// The extents of a View, without that of dimension `except`, which may differ by rank.
 inline std::string dims_of(const CollectiveCall& call, const PlainView& view, int except = -1) {

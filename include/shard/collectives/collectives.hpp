@@ -179,8 +179,9 @@ struct Broadcast : impl::AxisOperation<Broadcast<Axis>, Axis> {
   }
   template <class To, class Space>
   void backward(const Space& space, impl::CollectiveCall call) const {
-    call.root = root;
-    impl::Collectives<Space>::reduce(space, call.reducing<Sum, To>(1));
+    auto reduced = call.reducing<Sum, To>(1);
+    reduced.root = root;
+    impl::Collectives<Space>::reduce(space, reduced);
   }
 };
 

@@ -98,6 +98,29 @@ void each_field(const Use& use, const Fields&... fields) {
   (each(fields), ...);
 }
 
+template <class Value>
+inline constexpr bool is_tuple_v = false;
+template <class... Parts>
+inline constexpr bool is_tuple_v<std::tuple<Parts...>> = true;
+
+/// Calls use(part of a, part of b...) for each part.
+template <class Use, class First, class... Rest>
+void for_parts(const Use& use, const First& first, const Rest&... rest) {
+  if constexpr (is_tuple_v<First>) {
+    const auto one = [&]<std::size_t I>(std::integral_constant<std::size_t, I>) {
+      for_parts(use, std::get<I>(first), std::get<I>(rest)...);
+    };
+    [&]<std::size_t... I>(std::index_sequence<I...>) {
+      (one(std::integral_constant<std::size_t, I>{}), ...);
+    }
+    (std::make_index_sequence<std::tuple_size_v<First>>{});
+  } else if constexpr (FieldSet<First>) {
+    for (std::size_t f = 0; f < first.size(); ++f) use(first.data()[f], rest.data()[f]...);
+  } else {
+    use(first, rest...);
+  }
+}
+
 template <FieldOrSet... Fields>
 std::size_t field_count(const Fields&... fields) {
   std::size_t n = 0;

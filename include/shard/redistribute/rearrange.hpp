@@ -65,15 +65,7 @@ void require_indices(const std::vector<index_t>& indices, index_t n);
 /// Throws ArgumentError unless these are the sizes of the parts of n elements.
 void require_sizes(const char* function, const std::vector<index_t>& sizes, index_t n);
 
-/// Calls use(part) for each field of a tuple or a set, or for the field itself.
-template <class Use, class Parts>
-void each_part(const Use& use, const Parts& parts) {
-  if constexpr (FieldOrSet<Parts>)
-    each_field(use, parts);
-  else
-    std::apply([&](const auto&... part) { (use(part), ...); }, parts);
-}
-/// The first of them.
+/// The first field of a tuple or a set, or the field itself.
 template <class Parts>
 const auto& first_part(const Parts& parts) {
   if constexpr (AnyShardedView<Parts>)
@@ -112,7 +104,7 @@ struct Rearrangement {
   template <class Space, class Y, class X>
   void apply(const Space& space, const Y& y, const X& x) const {
     move(space, Direction::forward, y, x);
-    each_part([&](const auto& part) { mark_written(space, part); }, y);
+    for_parts([&](const auto& part) { mark_written(space, part); }, y);
   }
   /// The tangent: the operation itself.
   template <class Space, class TY, class TX>
@@ -123,7 +115,7 @@ struct Rearrangement {
   template <class Space, class DX, class DY>
   void pullback(const Space& space, const DX& dx, const DY& dy) const {
     if constexpr (is_wanted_v<DX>) {
-      each_part(
+      for_parts(
           [&](const auto& part) {
             using Value = typename std::remove_cvref_t<decltype(part)>::value_type;
             static_assert(can_add_v<std::remove_cvref_t<decltype(part)>>,
@@ -286,7 +278,7 @@ struct Concatenate : impl::Rearrangement<Concatenate> {
     const auto& first = impl::first_part(x);
     impl::require_dimension(name, dim, std::remove_cvref_t<decltype(first)>::rank);
     index_t n = 0;
-    impl::each_part([&](const auto& part) { n += part.global_extent(dim); }, x);
+    impl::for_parts([&](const auto& part) { n += part.global_extent(dim); }, x);
     return impl::with_partition(first, dim, Partition::balanced(n, first.partition(dim).parts()));
   }
 
@@ -297,9 +289,9 @@ struct Concatenate : impl::Rearrangement<Concatenate> {
   void pairs(Fields& fields, const Y& y, const X& x) const {
     impl::require_dimension(name, dim, Y::rank);
     index_t n = 0;
-    impl::each_part([&](const auto& part) { n += part.global_extent(dim); }, x);
+    impl::for_parts([&](const auto& part) { n += part.global_extent(dim); }, x);
     index_t target = 0;
-    impl::each_part(
+    impl::for_parts(
         [&](const auto& part) {
           impl::require_rearranged(name, y.geometry(), part.geometry(), dim, n);
           const index_t count = part.global_extent(dim);
@@ -341,12 +333,12 @@ struct Split : impl::Rearrangement<Split> {
   void pairs(Fields& fields, const Y& y, const X& x) const {
     impl::require_dimension(name, dim, X::rank);
     std::vector<index_t> given;
-    impl::each_part([&](const auto& part) { given.push_back(part.global_extent(dim)); }, y);
+    impl::for_parts([&](const auto& part) { given.push_back(part.global_extent(dim)); }, y);
     impl::require_sizes(name, sizes, x.global_extent(dim));
     impl::require_sizes(name, given, x.global_extent(dim));
     index_t begin = 0;
     std::size_t k = 0;
-    impl::each_part(
+    impl::for_parts(
         [&](const auto& part) {
           impl::require_rearranged(name, part.geometry(), x.geometry(), dim, sizes[k]);
           impl::add_pair(fields, part, x, dim, impl::placed(0, begin, sizes[k]));

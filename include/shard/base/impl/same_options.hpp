@@ -20,7 +20,9 @@ struct NamedNumber {
   constexpr NamedNumber(std::string_view n, Number v) : name(n), value(static_cast<double>(v)) {}
 };
 
-/// "name value, name value", with all digits.
+/// With all digits: different numbers have different texts.
+std::string text_of(double value);
+/// "name value, name value", so.
 std::string text_of(std::initializer_list<NamedNumber> options);
 
 /// Collective: throws AgreementError, with both values, on every rank unless all ranks give the
