@@ -7,12 +7,14 @@ if(NOT SHARD_COMPILE_ONLY OR SHARD_DEVICE_TESTS)
   execute_process(COMMAND ${MPIEXEC_EXECUTABLE} --version
     OUTPUT_VARIABLE shard_mpiexec_version ERROR_VARIABLE shard_mpiexec_version)
   set(flags)
-  set(environment)
+  # UCX, which both MPIs load, else replaces functions of the C library in each process when it starts: as long as the
+  # rest of a start.
+  set(environment UCX_MEM_MMAP_HOOK_MODE=none)
   set(yield)  # what makes a rank that waits leave its core to the others
   if(shard_mpiexec_version MATCHES "Open MPI|OpenRTE|PRRTE")
     set(flags --allow-run-as-root --oversubscribe --bind-to none)
     # One node: opening the network libraries takes longer than most tests.
-    set(environment OMPI_MCA_pml=ob1)
+    list(APPEND environment OMPI_MCA_pml=ob1)
     if(shard_mpiexec_version MATCHES "[^0-9.][1-4]\\.[0-9]+\\.[0-9]+")
       list(APPEND environment OMPI_MCA_btl=self,vader)
     else()
