@@ -6,7 +6,11 @@
 // expect: apply of the operator or of the preconditioner doesn't take the solver's
 // expect: Jacobi computes the diagonal, so it needs an execution-space instance first:
 // expect: Jacobian applies the operation, so it needs an execution-space instance first:
+// expect: BiCGStab is for real vectors
+// expect: BlockILU is for real matrices
 #include <shard/shard.hpp>
+#include <shard/solve/bicgstab.hpp>
+#include <shard/solve/block_ilu.hpp>
 #include <shard/solve/cg.hpp>
 #include <shard/solve/diffusion.hpp>
 #include <shard/solve/jacobian.hpp>
@@ -36,3 +40,8 @@ using OnWalls = shard::Diffusion<Walled>;
 void other_vectors(const OnWalls& a, const Field<>& x) { shard::CG(x, a)(space, x, x); }
 void diagonal(const OnWalls& a, const Walled& x) { shard::Jacobi(x, a); }
 void derivative(const OneWay& step, const Field<>& x) { shard::Jacobian(step, x); }
+
+using Complex      = Kokkos::complex<double>;
+using ComplexField = shard::ShardedView<Complex*, Kokkos::LayoutRight, shard::ShardDim<0, X>>;
+constexpr auto complex_steps   = sizeof(shard::BiCGStab<ComplexField, OneWay>);
+constexpr auto complex_factors = sizeof(shard::BlockILU<shard::SparseMatrix<Complex, X, X>>);

@@ -22,6 +22,7 @@
 #include "shard/train/loss_scale.hpp"
 #include "shard/train/optimisers.hpp"
 #include "shard/reduce/reductions.hpp"
+#include "support/counting.hpp"
 #include "support/support.hpp"
 #include "support/thrown.hpp"
 
@@ -202,7 +203,10 @@ TEST(Checkpoint, its_parameters_are_a_state_dict) {
   const ScratchFile file("checkpoint");
   State before(MPI_COMM_WORLD, {ranks(), 1}, seed());
   before.fill();
-  before.checkpoint().save(file.path());
+  // of whatever instance wrote the state
+  const auto fences =
+      shard::testing::count([&] { before.checkpoint().save(file.path()); }).fence_names;
+  EXPECT_EQ(fences.at(0), "shard::Checkpoint: kernels that write the state are complete");
   State after(MPI_COMM_WORLD, {ranks(), 1}, seed());
   load_safetensors(file.path(), after.arena, MPI_COMM_WORLD, {.prefix = "model."});
   const auto a = before.replicated(), b = after.replicated();

@@ -18,6 +18,7 @@
 #include "shard/io/tile_cells.hpp"
 #include "shard/mesh/mesh.hpp"
 #include "shard/view/index_space.hpp"
+#include "support/counting.hpp"
 #include "support/support.hpp"
 #include "support/thrown.hpp"
 
@@ -173,6 +174,12 @@ TEST(NetcdfOutput, WritesRecordsBoundsAndIntegers) {
   using Mask    = ShardedView<std::int32_t**, Kokkos::LayoutLeft, ShardDim<1, Lat>>;
   const Mask mask("mask", mesh, {10, 7});
   Kokkos::deep_copy(mask.view(), -70000 - static_cast<int>(mask.begin(1)));
+  using Flags  = ShardedView<std::int8_t*, Kokkos::LayoutRight, ShardDim<0, Lat>>;
+  using Shorts = ShardedView<std::int16_t*, Kokkos::LayoutRight, ShardDim<0, Lat>>;
+  const Flags flags("flags", mesh, {7});
+  const Shorts shorts("shorts", mesh, {7});
+  Kokkos::deep_copy(flags.view(), static_cast<std::int8_t>(-3));
+  Kokkos::deep_copy(shorts.view(), static_cast<std::int16_t>(-300));
   Kokkos::fence();
   std::vector<double> lat{-80, -50, -20, 0, 20, 50, 80}, edges{-90, -65, -35, -10, 10, 35, 65, 90},
       lon;
@@ -185,8 +192,14 @@ TEST(NetcdfOutput, WritesRecordsBoundsAndIntegers) {
     file.add_variable("h", {"time", "lat", "lon"}, NetcdfType::float32,
                       {{"units", "m"}, {"valid_max", 1e6}, {"level", 3}});
     file.add_variable("mask", {"lon", "lat"}, NetcdfType::int32);
+    file.add_variable("flags", {"lat"}, NetcdfType::int8);
+    file.add_variable("shorts", {"lat"}, NetcdfType::int16);
     file.add_variable("late", {"time"}, NetcdfType::float32);  // nobody writes its last entries
-    file.write("mask", mask);
+    // of whatever instance wrote the field
+    const auto fences = shard::testing::count([&] { file.write("mask", mask); }).fence_names;
+    EXPECT_EQ(fences.at(0), "shard::NetcdfOutput: kernels that write the field are complete");
+    file.write("flags", flags);
+    file.write("shorts", shorts);
     file.write("h", 0, map);
     file.write("h", 2, map);
     file.write("time", 2, 2.5);
@@ -209,6 +222,8 @@ TEST(NetcdfOutput, WritesRecordsBoundsAndIntegers) {
   EXPECT_TRUE(std::isnan(h[0]));  // where `filled` has NaN
   EXPECT_TRUE(std::isnan(h[140]));
   EXPECT_EQ(h[209], value_at(0, 6, 9));
+  EXPECT_EQ(file.read("flags"), std::vector<double>(7, -3.0));
+  EXPECT_EQ(file.read("shorts"), std::vector<double>(7, -300.0));
   for (const double m : masks) EXPECT_TRUE(m <= -70000 && m > -70007) << m;
 }
 

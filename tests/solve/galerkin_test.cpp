@@ -304,6 +304,13 @@ TEST(GalerkinMultigrid, Errors) {
     message_thrown_by<ArgumentError>([&] { p.a.diagonal(Space(), other); });
     message_thrown_by<ArgumentError>([&] { axpby(Space(), x, 1.0, other, 1.0); });
   }
+  const auto impossible = [&](const GalerkinOptions& options, const char* name) {
+    expect_parts(message_thrown_by<ArgumentError>(
+                     [&] { GalerkinMultigrid(p.mesh, p.a, p.levels(60), options); }),
+                 {"GalerkinMultigrid", name});
+  };
+  impossible({.smoothing = 0}, "smoothing must be at least 1");
+  impossible({.rough = 1.0}, "rough must be between 0 and 1");
   if (ranks() == 1) return;
   const bool last = rank() == ranks() - 1;
   auto fewer      = p.levels(60);

@@ -56,6 +56,7 @@ TEST(KokkosSparse, IsAnOperatorOfTheSolvers) {
   const Square a = three_diagonals(mesh, 200, [](Id) { return 2.5; });
   const KokkosSparseMatrix product(a);
   const auto x = a.make_column_vector("x"), b = x.like("b"), y = x.like("y");
+  message_thrown_by<ArgumentError>([&] { product.apply(Space(), x, x); });
   Kokkos::deep_copy(b.view(), 1.0);
   CG cg(x, product, Jacobi(Space(), x, product), {.relative = 1e-12});
   const SolveResult result = cg(Space(), x, b);

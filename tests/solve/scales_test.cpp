@@ -206,6 +206,13 @@ TEST(SolveScales, LandInMultigrid) {
     const SolveResult result = cg(space, x, b);
     EXPECT_TRUE(result) << n << ' ' << result.text();
     EXPECT_LT(error_of(x, [](const auto&) { return 0.0; }), 1e3);  // not NaN
+    set(sea, [](const auto& i) { return is_land(i[0], i[1]) ? 0.0 : 1.0; });
+    CG weighted(x, a, multigrid,
+                {.relative = 1e-8, .iterations = 200, .nullspace = Nullspace::constant});
+    weighted.set_weights(space, sea);
+    set(x, [](const auto&) { return 0.0; });
+    const SolveResult again = weighted(space, x, b);
+    EXPECT_TRUE(again) << n << ' ' << again.text();
     set(k, [](const auto& i) { return i[0] == 5 && i[1] == 7 ? std::nan("") : 1.0; });
     const Diffusion unknown(x, k, {});
     set(x, [](const auto&) { return 0.0; });

@@ -566,6 +566,16 @@ TEST(WeightedGather, CoefficientsAreAnInputOfTheOperation) {
       {"WeightedGather", "coefficients are given"});
 }
 
+TEST(SparseGather, TheOutputIsNotTheInput) {
+  const Mesh<Ranks> mesh(MPI_COMM_WORLD, {0});
+  const Id row = mesh.rank();
+  const Product<Cell, Cell> twice(mesh, {row}, {{row, row, 2.0}});
+  const auto x = twice.matrix().make_column_vector("x");
+  shard::testing::expect_parts(
+      shard::testing::message_thrown_by<ArgumentError>([&] { twice.apply(Space(), x, x); }),
+      {"SparseGather", "x"});
+}
+
 // SHARD_CHECK=1 marks the halo of what is written, but a gradient's is added to the owners.
 TEST(SparseGather, GradientsHaveHalosOfZeros) {
   const shard::testing::ScopedVariable checked("SHARD_CHECK", "1");

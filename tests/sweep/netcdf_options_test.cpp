@@ -22,7 +22,7 @@ TEST(Options, OfNetcdfOutput) {
     ExistingFile existing = ExistingFile::replace;
     std::string dimension = "y", units = "m", title = "a run", time = "days since 2000-01-01";
     NetcdfType type = NetcdfType::float64;
-    double middle = 1.0, edge = 0.5;
+    double middle = 1.0, edge = 0.5, most = 1.0;
     std::string variable = "v";
     std::size_t entry    = 0;
     bool is_record       = true;
@@ -38,7 +38,8 @@ TEST(Options, OfNetcdfOutput) {
       file.add_dimension(said.dimension, 24);
       file.add_coordinate("x", std::vector<double>{0.0, said.middle, 2.0}, {},
                           std::vector<double>{-0.5, said.edge, 1.5, 2.5});
-      file.add_variable("v", {"time", said.dimension, "x"}, said.type, {{"units", said.units}});
+      file.add_variable("v", {"time", said.dimension, "x"}, said.type,
+                        {{"units", said.units}, {"most", said.most}});
       file.add_variable("w", {"time", said.dimension, "x"}, said.type);
       file.add_attribute({"title", said.title});
       file.write(said.variable, said.entry, f);
@@ -52,6 +53,7 @@ TEST(Options, OfNetcdfOutput) {
         write({.existing = differ(ExistingFile::replace, ExistingFile::extend)})},
        {"dimension", {"y=24", "z=24"}, write({.dimension = differ("y", "z")})},
        {"attribute", {"units=m", "units=km"}, write({.units = differ("m", "km")})},
+       {"digits of an attribute", {"most=1"}, write({.most = differ(1.0, 1.0 + 1e-12)})},
        {"attribute of the file",
         {"a run", "another"},
         write({.title = differ("a run", "another")})},

@@ -167,8 +167,12 @@ template <class Op, class Space, class TY, class TX, class X>
 void call_pushforward(const Op& op, const Space& space, const TY& ty, const TX& tx, const X& x) {
   if constexpr (requires { op.pushforward(space, ty, tx, x); })
     op.pushforward(space, ty, tx, x);
-  else
+  else if constexpr (requires { op.pushforward(space, ty, tx); })
     op.pushforward(space, ty, tx);
+  else
+    static_assert(!std::is_same_v<Op, Op>,
+                  "a tangent needs an operation with pushforward(space, ty, tx, x), or "
+                  "pushforward(space, ty, tx) if it is linear");
 }
 
 }  // namespace impl

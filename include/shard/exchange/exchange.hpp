@@ -23,7 +23,8 @@ namespace shard {
 
 /// A plan for the halo exchange of a list of fields on one mesh, of any value types and ranks, and
 /// for its transpose: one message per neighbour rank for all fields together. An argument may be a
-/// set of fields (FieldSet), which the plan copies; an exchange of no fields does nothing.
+/// set of fields (FieldSet), which the plan copies; an exchange of no fields, or
+/// of fields without a halo, does nothing.
 ///
 /// The constructor is collective over the mesh. The fields' number, geometries, types and order
 /// must be the same on every rank, else every rank throws AgreementError with both sides' values.

@@ -70,7 +70,8 @@ AxisId axis_id() {
 
 template <class Axis, class... All>
 struct Position {
-  static_assert(mesh_has_axis<Axis, Mesh<All...>>::value, "the mesh has no such axis");
+  static_assert(mesh_has_axis<Axis, Mesh<All...>>::value,
+                "the mesh has no such axis; it has those of its type, Mesh<Axes...>");
   static constexpr int value = position<Axis, All...>();
 };
 

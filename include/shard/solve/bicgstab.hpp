@@ -13,7 +13,8 @@ namespace shard {
 /// The stabilised biconjugate gradient method (van der Vorst 1992) for any operator, with little
 /// memory: PETSc's KSPBCGS, Belos' "BICGSTAB". The preconditioner is applied from the right. Two
 /// products with A and three messages per iteration. For real vectors. After a breakdown it starts
-/// again from the true residual if there was progress. A second solve allocates nothing.
+/// again from the true residual if there was progress; where r'AMr = 0 for this residual r, as for
+/// a rotation by a right angle, there is none. A second solve allocates nothing.
 template <class V, class A, class M = Identity>
 class BiCGStab : public KrylovSolver<BiCGStab<V, A, M>, V, A, M, 8, true, true> {
   using Base = KrylovSolver<BiCGStab, V, A, M, 8, true, true>;

@@ -47,8 +47,8 @@ struct PipelinedKernel {
 /// more vectors than CG. Its recurrences collect rounding errors, so every 50 iterations it
 /// computes the residual and the products anew. A second solve allocates nothing.
 template <class V, class A, class M = Identity>
-class PipelinedCG : public KrylovSolver<PipelinedCG<V, A, M>, V, A, M, 9> {
-  using Base = KrylovSolver<PipelinedCG, V, A, M, 9>;
+class PipelinedCG : public KrylovSolver<PipelinedCG<V, A, M>, V, A, M, 9, true> {
+  using Base = KrylovSolver<PipelinedCG, V, A, M, 9, true>;
   friend Base;
 
  public:

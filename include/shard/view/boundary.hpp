@@ -368,7 +368,7 @@ struct BoundaryTraits<Sides<Low, High>> {
                     BoundaryTraits<Low>::low.longitude < 0,
                 "a dimension with a NorthFold has no other fold");
   static_assert(!std::is_same_v<Low, Periodic> && !std::is_same_v<High, Periodic>,
-                "a Periodic dimension has no sides");
+                "a Periodic dimension has no sides: write Periodic in the place of Sides<...>");
   static_assert(!is_linked(BoundaryTraits<Low>::low.kind) &&
                     !is_linked(BoundaryTraits<High>::high.kind),
                 "LinkedY and LinkedX are the boundaries of both sides");

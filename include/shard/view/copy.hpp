@@ -155,7 +155,8 @@ void deep_copy(const Space& space, const To& to, const From& from) {
     impl::copy_views(space, to.haloed(), from.haloed());
 }
 
-/// Sets all points, halos too. Local, ordered on `space`.
+/// Sets all points, halos too; -0.0 may become +0.0, as with Kokkos::deep_copy. Local, ordered on
+/// `space`.
 template <class Space, AnyShardedView To>
 void deep_copy(const Space& space, const To& to, const typename To::non_const_value_type& value) {
   if (impl::is_whole_allocation(to))
