@@ -6,7 +6,6 @@
 #include <functional>
 
 #include "layers/bits.hpp"
-#include "layers/on_meshes.hpp"
 #include "layers/reference.hpp"
 #include "shard/layers/pointwise/dropout.hpp"
 #include "shard/layers/pointwise/softmax.hpp"

@@ -238,6 +238,30 @@ std::array<Partition, Rank> some_partitions(const std::array<index_t, Rank>& n,
   return p;
 }
 
+/// Calls body(mesh, shape, which) for every mesh of this number of ranks: on several ranks for
+/// `which` below `ways`, as in some_partition.
+template <class Body>
+void on_shapes(int ways, const Body& body) {
+  for (const auto& shape : shapes(world_size())) {
+    const Grid mesh(MPI_COMM_WORLD, {shape[0], shape[1]});
+    for (int which = 0; which < (world_size() > 1 ? ways : 1); ++which) {
+      SCOPED_TRACE("mesh " + std::to_string(shape[0]) + " x " + std::to_string(shape[1]) +
+                   ", partition " + std::to_string(which));
+      body(mesh, shape, which);
+    }
+  }
+}
+
+/// Calls body(mesh, partitions) for every mesh of this number of ranks: balanced shards, and twice
+/// random ones, some of them empty.
+template <std::size_t Rank, class Body>
+void on_meshes(const std::array<index_t, Rank>& n, const Body& body) {
+  Random random(seed());
+  on_shapes(3, [&](const Grid& mesh, const auto& shape, int which) {
+    body(mesh, some_partitions(n, shape, which, random));
+  });
+}
+
 }  // namespace shard::testing
 
 #endif

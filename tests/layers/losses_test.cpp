@@ -4,7 +4,6 @@
 #include <functional>
 
 #include "layers/bits.hpp"
-#include "layers/on_meshes.hpp"
 #include "layers/reference.hpp"
 #include "shard/layers/loss/mean_error.hpp"
 

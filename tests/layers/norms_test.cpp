@@ -3,7 +3,6 @@
 // gradients, messages, bits.
 
 #include "layers/bits.hpp"
-#include "layers/on_meshes.hpp"
 #include "layers/reference.hpp"
 #include "shard/layers/norm/batch_norm.hpp"
 #include "shard/layers/norm/group_norm.hpp"
