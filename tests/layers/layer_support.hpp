@@ -221,6 +221,10 @@ using OutputOf = std::conditional_t<
     std::conditional_t<Dims == 2, ShardedView<T****, Layout, ShardDim<2, Lat>, ShardDim<3, Lon>>,
                        ShardedView<T*****, Layout, ShardDim<3, Lat>, ShardDim<4, Lon>>>>;
 
+/// A field with halos of other widths, periodic in longitude.
+using Haloed = ShardedView<double****, Kokkos::LayoutRight, ShardDim<2, Lat, Halo<1>>,
+                           ShardDim<3, Lon, Halo<2, 1>, Periodic>>;
+
 /// Partitions of [batch, channel, space...]; the last two dimensions in space are cut (or the only
 /// one).
 template <std::size_t Rank>

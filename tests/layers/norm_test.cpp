@@ -144,9 +144,6 @@ TEST(pointwise, silu_over_the_whole_range) {
   });
 }
 
-using Haloed = ShardedView<double****, Kokkos::LayoutRight, ShardDim<2, Lat, Halo<1>>,
-                           ShardDim<3, Lon, Halo<2, 1>, Periodic>>;
-
 /// That a and b joined are `both`, which is split into them again.
 void expect_joined(const Haloed& joined, const World<4>& both, const Haloed& a, const World<4>& a0,
                    const Field& b, const World<4>& b0) {
