@@ -5,24 +5,14 @@
 namespace halo {
 
 void add_cubes(std::vector<Case>& cases, int ranks) {
-  using Right = Kokkos::LayoutRight;
-  using Left  = Kokkos::LayoutLeft;
-  const std::integer_sequence<int, 1, 2, 3, 5> all;
-  const std::integer_sequence<int, 1> one;
   for (const index_t n : {64, 128}) {
     const std::array<index_t, 3> cube{n, n, n};
-    add_widths<double, Right, 3, 1>(cases, one, cube, Cut<0>{}, ranks);
-    add_widths<double, Right, 3, 4>(cases, one, cube, Cut<0>{}, ranks);
-    add_widths<double, Right, 3, 8>(cases, one, cube, Cut<0>{}, ranks);
-    add_widths<double, Right, 3, 1>(cases, all, cube, Cut<1>{}, ranks);
-    add_widths<double, Right, 3, 4>(cases, one, cube, Cut<1>{}, ranks);
-    add_widths<double, Right, 3, 8>(cases, one, cube, Cut<1>{}, ranks);
-    add_widths<double, Right, 3, 1>(cases, all, cube, Cut<2>{}, ranks);
-    add_widths<double, Right, 3, 8>(cases, one, cube, Cut<2>{}, ranks);
-    add_widths<float, Right, 3, 1>(cases, one, cube, Cut<1>{}, ranks);
-    add_widths<float, Right, 3, 1>(cases, one, cube, Cut<2>{}, ranks);
-    add_widths<double, Left, 3, 1>(cases, one, cube, Cut<1>{}, ranks);
-    add_widths<double, Left, 3, 1>(cases, one, cube, Cut<0>{}, ranks);
+    add_all<double, Right>(cases, ranks, cube, just_1, Numbers<1, 4, 8>{}, Numbers<0>{});
+    add_all<double, Right>(cases, ranks, cube, up_to_5, just_1, Numbers<1, 2>{});
+    add_all<double, Right>(cases, ranks, cube, just_1, Numbers<4, 8>{}, Numbers<1>{});
+    add_all<double, Right>(cases, ranks, cube, just_1, Numbers<8>{}, Numbers<2>{});
+    add_all<float, Right>(cases, ranks, cube, just_1, just_1, Numbers<1, 2>{});
+    add_all<double, Left>(cases, ranks, cube, just_1, just_1, Numbers<0, 1>{});
     add<double, Right, 3, 1, 1>(cases, cube, Cut<1, 2>{}, {ranks, 1});
     add<double, Right, 3, 1, 1>(cases, cube, Cut<1, 2>{}, {1, ranks});
     add<float, Right, 3, 3, 4>(cases, cube, Cut<0>{}, {ranks});

@@ -6,20 +6,11 @@
 namespace halo {
 
 void add_planes(std::vector<Case>& cases, int ranks) {
-  using Right = Kokkos::LayoutRight;
-  using Left  = Kokkos::LayoutLeft;
-  const std::integer_sequence<int, 1, 2, 3, 5> all;
-  const std::integer_sequence<int, 1, 2> two;
-  const std::integer_sequence<int, 1> one;
-
   const std::array<index_t, 2> square{1024, 1024}, globe{180, 360};
-  add_widths<double, Right, 2, 1>(cases, all, square, Cut<0>{}, ranks);
-  add_widths<double, Right, 2, 1>(cases, all, square, Cut<1>{}, ranks);
-  add_widths<double, Left, 2, 1>(cases, one, square, Cut<1>{}, ranks);
-  add_widths<double, Left, 2, 1>(cases, one, square, Cut<0>{}, ranks);
+  add_all<double, Right>(cases, ranks, square, up_to_5, just_1, Numbers<0, 1>{});
+  add_all<double, Left>(cases, ranks, square, just_1, just_1, Numbers<0, 1>{});
   add<float, Left, 2, 5, 1>(cases, square, Cut<1>{}, {ranks});
-  add_widths<float, Right, 2, 1>(cases, two, square, Cut<0>{}, ranks);
-  add_widths<float, Right, 2, 1>(cases, two, square, Cut<1>{}, ranks);
+  add_all<float, Right>(cases, ranks, square, up_to_2, just_1, Numbers<0, 1>{});
   add<double, Right, 2, 1, 1>(cases, square, Cut<0, 1>{}, {ranks, 1});
   add<double, Right, 2, 1, 1>(cases, square, Cut<0, 1>{}, {1, ranks});
   add<float, Right, 2, 3, 4>(cases, square, Cut<0, 1>{}, {ranks, 1});
@@ -28,16 +19,15 @@ void add_planes(std::vector<Case>& cases, int ranks) {
     add<double, Right, 2, 3, 1>(cases, square, Cut<0, 1>{}, {2, ranks / 2});
   }
 
-  add_widths<double, Right, 2, 1>(cases, two, globe, Cut<0>{}, ranks);
-  add_widths<double, Right, 2, 1>(cases, one, globe, Cut<1>{}, ranks);
-  add_widths<float, Right, 2, 1>(cases, two, globe, Cut<0>{}, ranks);
-  add_widths<double, Right, 2, 4>(cases, one, globe, Cut<0>{}, ranks);
-  add_widths<double, Right, 2, 8>(cases, one, globe, Cut<0>{}, ranks);
-  add_widths<float, Right, 2, 8>(cases, one, globe, Cut<0>{}, ranks);
+  add_all<double, Right>(cases, ranks, globe, up_to_2, just_1, Numbers<0>{});
+  add_all<double, Right>(cases, ranks, globe, just_1, just_1, Numbers<1>{});
+  add_all<double, Right>(cases, ranks, globe, just_1, Numbers<4, 8>{}, Numbers<0>{});
+  add_all<float, Right>(cases, ranks, globe, up_to_2, just_1, Numbers<0>{});
+  add_all<float, Right>(cases, ranks, globe, just_1, Numbers<8>{}, Numbers<0>{});
   // small faces: what a fused exchange saves is the handshakes
   const std::array<index_t, 2> small{64, 64};
-  add_widths<double, Right, 2, 8>(cases, one, small, Cut<0>{}, ranks);
-  add_widths<float, Right, 2, 8>(cases, one, small, Cut<0>{}, ranks);
+  add_all<double, Right>(cases, ranks, small, just_1, Numbers<8>{}, Numbers<0>{});
+  add_all<float, Right>(cases, ranks, small, just_1, Numbers<8>{}, Numbers<0>{});
 }
 
 }  // namespace halo

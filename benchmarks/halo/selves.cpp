@@ -5,8 +5,6 @@
 namespace halo {
 
 void add_selves(std::vector<Case>& cases, int ranks) {
-  using Right = Kokkos::LayoutRight;
-  using Left  = Kokkos::LayoutLeft;
   const std::array<index_t, 2> square{1024, 1024};
   const std::array<index_t, 3> cube{64, 64, 64}, weather{13, 721, 1440};
   add<double, Right, 2, 1, 1>(cases, square, Self<0>{}, ranks);

@@ -74,8 +74,6 @@ void add_stencil(std::vector<Case>& cases, const std::array<index_t, 3>& extents
 }  // namespace
 
 void add_stencils(std::vector<Case>& cases, int ranks) {
-  using Right = Kokkos::LayoutRight;
-  using Left  = Kokkos::LayoutLeft;
   const std::array<index_t, 3> columns{256, 256, 64}, cube{128, 128, 128};
   add_stencil<double, Right, 0>(cases, columns, ranks);
   add_stencil<double, Right, 1>(cases, columns, ranks);

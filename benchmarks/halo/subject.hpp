@@ -14,11 +14,22 @@
 #include "case.hpp"
 #include "shard/comm/shared_field.hpp"
 #include "shard/exchange/exchange.hpp"
+#include "shard/layers/parameters.hpp"
 
 namespace halo {
 
 struct First;  // mesh axes
 struct Second;
+
+using Right = Kokkos::LayoutRight;
+using Left  = Kokkos::LayoutLeft;
+
+/// Widths, numbers of fields, or dimensions, of several cases.
+template <int... N>
+using Numbers = std::integer_sequence<int, N...>;
+inline constexpr Numbers<1> just_1;
+inline constexpr Numbers<1, 2> up_to_2;
+inline constexpr Numbers<1, 2, 3, 5> up_to_5;
 
 /// Which dimensions of a field are cut: one over a mesh of one axis, or two.
 template <int... Dims>
@@ -28,28 +39,19 @@ struct Cut {};
 template <int Dim>
 struct Self {};
 
-template <class T, int Rank>
-struct Pointer {
-  using type = typename Pointer<T, Rank - 1>::type*;
-};
-template <class T>
-struct Pointer<T, 0> {
-  using type = T;
-};
-
 template <class T, class Layout, int Rank, class Cut, int Width>
 struct Types;
 template <class T, class Layout, int Rank, int D, int Width>
 struct Types<T, Layout, Rank, Cut<D>, Width> {
   using Mesh  = shard::Mesh<First>;
-  using Field = shard::ShardedView<typename Pointer<T, Rank>::type, Layout,
+  using Field = shard::ShardedView<typename shard::impl::Pointers<T, Rank>::type, Layout,
                                    shard::ShardDim<D, First, shard::Halo<Width>, shard::Periodic>,
                                    Kokkos::HostSpace>;
 };
 template <class T, class Layout, int Rank, int D, int E, int Width>
 struct Types<T, Layout, Rank, Cut<D, E>, Width> {
   using Mesh  = shard::Mesh<First, Second>;
-  using Field = shard::ShardedView<typename Pointer<T, Rank>::type, Layout,
+  using Field = shard::ShardedView<typename shard::impl::Pointers<T, Rank>::type, Layout,
                                    shard::ShardDim<D, First, shard::Halo<Width>, shard::Periodic>,
                                    shard::ShardDim<E, Second, shard::Halo<Width>, shard::Periodic>,
                                    Kokkos::HostSpace>;
@@ -58,7 +60,7 @@ struct Types<T, Layout, Rank, Cut<D, E>, Width> {
 template <class T, class Layout, int Rank, int D, int Width>
 struct Types<T, Layout, Rank, Self<D>, Width> {
   using Mesh  = shard::Mesh<First, Second>;
-  using Field = shard::ShardedView<typename Pointer<T, Rank>::type, Layout,
+  using Field = shard::ShardedView<typename shard::impl::Pointers<T, Rank>::type, Layout,
                                    shard::ShardDim<D, Second, shard::Halo<Width>, shard::Periodic>,
                                    Kokkos::HostSpace>;
 };
@@ -236,11 +238,16 @@ void add(std::vector<Case>& cases, const std::array<index_t, Rank>& extents, Sel
       {ranks, 1});
 }
 
-/// The same for several widths.
-template <class T, class Layout, int Rank, int Count, int... Widths, int D>
-void add_widths(std::vector<Case>& cases, std::integer_sequence<int, Widths...>,
-                const std::array<index_t, Rank>& extents, Cut<D> cut, int ranks) {
-  (add<T, Layout, Rank, Widths, Count>(cases, extents, cut, {ranks}), ...);
+/// A case for each of these widths and numbers of fields, cut along each of these dimensions.
+template <class T, class Layout, std::size_t Rank, int... Widths, int... Counts, int... Dims>
+void add_all(std::vector<Case>& cases, int ranks, const std::array<index_t, Rank>& extents,
+             Numbers<Widths...>, Numbers<Counts...>, Numbers<Dims...>) {
+  const auto of_count = [&]<int Count, int Dim>(Numbers<Count, Dim>) {
+    (add<T, Layout, static_cast<int>(Rank), Widths, Count>(cases, extents, Cut<Dim>{}, {ranks}),
+     ...);
+  };
+  const auto of_dim = [&]<int Dim>(Numbers<Dim>) { (of_count(Numbers<Counts, Dim>{}), ...); };
+  (of_dim(Numbers<Dims>{}), ...);
 }
 
 }  // namespace halo

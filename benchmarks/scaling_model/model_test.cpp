@@ -33,10 +33,7 @@ TEST(ScalingModel, counts_what_goes_to_all_neighbours) {
 }
 
 TEST(ScalingModel, knows_the_faces_of_one_sharded_dimension) {
-  Problem p;
-  p.cells         = {4, 6, 8};
-  p.mesh          = {1, 2, 1};
-  p.width         = {0, 1, 0};
+  Problem p{.cells = {4, 6, 8}, .mesh = {1, 2, 1}, .width = {0, 1, 0}};
   const Traffic t = scaling::traffic_of(p, node_of(2), 0);
   EXPECT_EQ(t.near_messages, 1);
   EXPECT_EQ(t.near_bytes, 2 * 4 * 8 * 8);
@@ -49,10 +46,7 @@ TEST(ScalingModel, knows_the_faces_of_one_sharded_dimension) {
 }
 
 TEST(ScalingModel, sends_nothing_along_an_axis_of_one_rank) {
-  Problem p;
-  p.cells         = {1, 8, 4};
-  p.mesh          = {1, 2, 1};
-  p.width         = {0, 1, 1};
+  const Problem p{.cells = {1, 8, 4}, .mesh = {1, 2, 1}, .width = {0, 1, 1}};
   const Traffic t = scaling::traffic_of(p, node_of(2), 0);
   EXPECT_EQ(t.near_bytes, 2 * (4 + 2) * 8);
 }

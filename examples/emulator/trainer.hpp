@@ -81,18 +81,11 @@ std::unique_ptr<Trainer> make_trainer(MPI_Comm comm, const Samples& samples,
                                       const Normalisation& normalisation,
                                       const TrainerOptions& options, bool double_precision);
 
-// One unit each, so that two cores can compile them side by side.
-std::unique_ptr<Trainer> make_float_on_row(MPI_Comm comm, const Samples& samples,
+/// Trains in float or double on a grid with poles of one kind. A unit for each instantiates it, so
+/// that two cores can compile them side by side.
+template <class T, shard::Pole Poles>
+std::unique_ptr<Trainer> make_unet_trainer(MPI_Comm comm, const Samples& samples,
                                            const Normalisation& normalisation,
                                            const TrainerOptions& options);
-std::unique_ptr<Trainer> make_float_between_rows(MPI_Comm comm, const Samples& samples,
-                                                 const Normalisation& normalisation,
-                                                 const TrainerOptions& options);
-std::unique_ptr<Trainer> make_double_on_row(MPI_Comm comm, const Samples& samples,
-                                            const Normalisation& normalisation,
-                                            const TrainerOptions& options);
-std::unique_ptr<Trainer> make_double_between_rows(MPI_Comm comm, const Samples& samples,
-                                                  const Normalisation& normalisation,
-                                                  const TrainerOptions& options);
 
 }  // namespace emulator

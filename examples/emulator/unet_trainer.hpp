@@ -227,4 +227,11 @@ class UNetTrainer : public Trainer {
   std::vector<double> buffer_;
 };
 
+template <class T, shard::Pole Poles>
+std::unique_ptr<Trainer> make_unet_trainer(MPI_Comm comm, const Samples& samples,
+                                           const Normalisation& normalisation,
+                                           const TrainerOptions& options) {
+  return std::make_unique<UNetTrainer<T, Poles>>(comm, samples, normalisation, options);
+}
+
 }  // namespace emulator

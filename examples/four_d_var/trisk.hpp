@@ -33,6 +33,33 @@ std::vector<shard::MatrixEntry<double>> entries(const Ids& rows, const Of& of) {
   return list;
 }
 
+/// Means of the values at both ends of the edges.
+template <class Ends>
+auto means(const Ids& edges, const Ends& ends) {
+  return entries(edges, [&](auto e, auto add) {
+    for (const int end : ends[at(e)]) add(end, 0.5);
+  });
+}
+/// Differences of these values over the lengths (on the unit sphere) between them.
+template <class Ends>
+auto differences(const Ids& edges, const Ends& ends, const std::vector<double>& length) {
+  return entries(edges, [&](auto e, auto add) {
+    const double s = 1 / (length[at(e)] * radius);
+    add(ends[at(e)][0], -s);
+    add(ends[at(e)][1], s);
+  });
+}
+/// Sums of what flows through, or along, the edges of each polygon over its area. It flows from
+/// the polygon that is end number `from` of the edge.
+template <class Edges, class Ends>
+auto flows(const Ids& polygons, const Edges& edges_on, const Ends& ends, std::size_t from,
+           const std::vector<double>& length, const std::vector<double>& area) {
+  return entries(polygons, [&](auto p, auto add) {
+    for (const int e : edges_on[at(p)])
+      add(e, (ends[at(e)][from] == p ? 1 : -1) * length[at(e)] / (area[at(p)] * radius));
+  });
+}
+
 /// A field with the value of each id.
 template <class Tag, class Of>
 Field<Tag> field(const shard::Mesh<Ranks>& ranks, const Ids& ids, const shard::Partition& space,
@@ -98,32 +125,12 @@ class Trisk {
                                 add(m.cells_on_vertex[at(v)][j],
                                     m.kite[at(v)][j] / m.vertex_area[at(v)]);
                             })),
-        along(ranks, edge, vertex,
-              entries(edge,
-                      [&](auto e, auto add) {
-                        const double s = 1 / (m.edge_length[at(e)] * radius);
-                        add(m.vertices_on_edge[at(e)][0], -s);
-                        add(m.vertices_on_edge[at(e)][1], s);
-                      })),
-        to_edges_(ranks, edge, cell,
-                  entries(edge,
-                          [&](auto e, auto add) {
-                            for (const int c : m.cells_on_edge[at(e)]) add(c, 0.5);
-                          })),
-        gradient_(ranks, edge, cell,
-                  entries(edge,
-                          [&](auto e, auto add) {
-                            const double s = 1 / (m.cell_distance[at(e)] * radius);
-                            add(m.cells_on_edge[at(e)][0], -s);
-                            add(m.cells_on_edge[at(e)][1], s);
-                          })),
+        along(ranks, edge, vertex, differences(edge, m.vertices_on_edge, m.edge_length)),
+        to_edges_(ranks, edge, cell, means(edge, m.cells_on_edge)),
+        gradient_(ranks, edge, cell, differences(edge, m.cells_on_edge, m.cell_distance)),
         curl_(ranks, vertex, edge,
-              entries(vertex,
-                      [&](auto v, auto add) {
-                        for (const int e : m.edges_on_vertex[at(v)])
-                          add(e, (m.vertices_on_edge[at(e)][1] == v ? 1 : -1) *
-                                     m.cell_distance[at(e)] / (m.vertex_area[at(v)] * radius));
-                      })),
+              flows(vertex, m.edges_on_vertex, m.vertices_on_edge, 1, m.cell_distance,
+                    m.vertex_area)),
         kinetic_(ranks, cell, edge,
                  entries(cell,
                          [&](auto c, auto add) {
@@ -132,17 +139,8 @@ class Trisk {
                                         m.cell_area[at(c)]);
                          })),
         divergence_(ranks, cell, edge,
-                    entries(cell,
-                            [&](auto c, auto add) {
-                              for (const int e : m.edges_on_cell[at(c)])
-                                add(e, (m.cells_on_edge[at(e)][0] == c ? 1 : -1) *
-                                           m.edge_length[at(e)] / (m.cell_area[at(c)] * radius));
-                            })),
-        mean_(ranks, edge, vertex,
-              entries(edge,
-                      [&](auto e, auto add) {
-                        for (const int v : m.vertices_on_edge[at(e)]) add(v, 0.5);
-                      })),
+                    flows(cell, m.edges_on_cell, m.cells_on_edge, 0, m.edge_length, m.cell_area)),
+        mean_(ranks, edge, vertex, means(edge, m.vertices_on_edge)),
         turn_(ranks, edge,
               entries(edge,
                       [&](auto e, auto add) {

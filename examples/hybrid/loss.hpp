@@ -30,21 +30,14 @@ struct RestrictDepth {
     coarse(j, i) = sum / area;
   }
 };
-struct RestrictEast {
-  Wests<double> fine, coarse;
+template <class Edges>
+struct RestrictEdges {
+  Edges fine, coarse;
   int ratio;
+  int dj, di;  // along an edge
   KOKKOS_FUNCTION void operator()(int j, int i) const {
     double sum = 0;
-    for (int y = 0; y < ratio; ++y) sum += fine(j * ratio + y, i * ratio);
-    coarse(j, i) = sum / ratio;
-  }
-};
-struct RestrictNorth {
-  Souths<double> fine, coarse;
-  int ratio;
-  KOKKOS_FUNCTION void operator()(int j, int i) const {
-    double sum = 0;
-    for (int x = 0; x < ratio; ++x) sum += fine(j * ratio, i * ratio + x);
+    for (int n = 0; n < ratio; ++n) sum += fine(j * ratio + n * dj, i * ratio + n * di);
     coarse(j, i) = sum / ratio;
   }
 };
@@ -54,9 +47,9 @@ inline void restrict_state(const Space& space, const Metric& fine_metric, const 
   shard::parallel_for("restrict", space, shard::owned_region(h),
                       RestrictDepth{fine_metric, std::get<0>(fine), h, ratio});
   shard::parallel_for("restrict", space, shard::owned_region(u),
-                      RestrictEast{std::get<1>(fine), u, ratio});
+                      RestrictEdges<Wests<double>>{std::get<1>(fine), u, ratio, 1, 0});
   shard::parallel_for("restrict", space, shard::owned_region(v),
-                      RestrictNorth{std::get<2>(fine), v, ratio});
+                      RestrictEdges<Souths<double>>{std::get<2>(fine), v, ratio, 0, 1});
 }
 
 /// The states of a fine run on the coarse grid, at the start and every `every` steps of the coarse

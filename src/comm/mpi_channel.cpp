@@ -151,13 +151,11 @@ bool mpi_takes(const ChannelRequest& request) {
     return decide_device_messages(mesh.comm(), *request.device, request.mpi_takes_device_memory)
         .direct;
   const PlanKey key{0x6d70692074616b65ULL, static_cast<std::uint64_t>(*request.device)};
-  auto known = std::static_pointer_cast<DirectMessages>(mesh.find(key));
-  if (!known) {
-    known = std::make_shared<DirectMessages>(
+  const auto ask = [&] {
+    return std::make_shared<DirectMessages>(
         decide_device_messages(mesh.comm(), *request.device).direct);
-    mesh.keep(KeptKind::one_of_its_kind, key, known);
-  }
-  return known->direct;
+  };
+  return mesh.one_of_its_kind(key, ask)->direct;
 }
 
 /// One persistent request for each message.

@@ -21,10 +21,7 @@ std::shared_ptr<RankGroup> RankGroup::of(const Geometry& geometry, unsigned dims
     }
   const PlanKey key{0x72616e6b67726f75ULL, axes};
   MeshState& mesh = *geometry.mesh;
-  if (auto found = std::static_pointer_cast<RankGroup>(mesh.find(key))) return found;
-  auto made = std::make_shared<RankGroup>(mesh, axes);
-  mesh.keep(KeptKind::one_of_its_kind, key, made);
-  return made;
+  return mesh.one_of_its_kind(key, [&] { return std::make_shared<RankGroup>(mesh, axes); });
 }
 
 RankGroup::RankGroup(const MeshState& mesh, unsigned axes) : axes_(axes) {

@@ -290,38 +290,32 @@ struct ChannelSoftmaxDerivativeRows {
   }
 };
 
-template <class Space, class T>
-LineTiles channel_tiles(const Space& space, const Block<T>& b) {
-  return LineTiles::of(space, b, LineTiles::channel_dim);
+/// Runs `Rows` on a host, `TeamKernel` on a device, made of the cells of `b` and `args`.
+template <class Rows, class TeamKernel, class Space, class T, class... Args>
+void launch_channels(const char* label, const Space& space, const Block<T>& b,
+                     const Args&... args) {
+  if constexpr (is_host_v<Space>) {
+    const CellSplit split = CellSplit::of(space, b);
+    launch(label, space, split.rows.items(), Rows{split, args...});
+  } else {
+    const LineTiles tiles = LineTiles::of(space, b, LineTiles::channel_dim);
+    launch_tiles(label, space, tiles, TeamKernel{tiles, args...});
+  }
 }
 
 template <class Space, class T>
 void ChannelKernels<Space, T>::norm(const Space& space, const Block<T>& y, const Block<const T>& x,
                                     double* statistics, const T* weight, const T* bias, double eps,
                                     bool given) {
-  if constexpr (is_host_v<Space>) {
-    const CellSplit split = CellSplit::of(space, y);
-    launch("shard::layer_norm", space, split.rows.items(),
-           ChannelNormRows<T>{split, y, x, statistics, weight, bias, eps, given});
-  } else {
-    const LineTiles tiles = channel_tiles(space, y);
-    launch_tiles("shard::layer_norm", space, tiles,
-                 ChannelNormTeamKernel<T>{tiles, y, x, statistics, weight, bias, eps, given});
-  }
+  launch_channels<ChannelNormRows<T>, ChannelNormTeamKernel<T>>(
+      "shard::layer_norm", space, y, y, x, statistics, weight, bias, eps, given);
 }
 
 template <class Space, class T>
 void ChannelKernels<Space, T>::norm_moments(const Space& space, double* moments,
                                             const Block<const T>& x) {
-  if constexpr (is_host_v<Space>) {
-    const CellSplit split = CellSplit::of(space, x);
-    launch("shard::layer_norm_moments", space, split.rows.items(),
-           ChannelMomentsRows<T>{split, moments, x});
-  } else {
-    const LineTiles tiles = channel_tiles(space, x);
-    launch_tiles("shard::layer_norm_moments", space, tiles,
-                 ChannelMomentsTeamKernel<T>{tiles, moments, x});
-  }
+  launch_channels<ChannelMomentsRows<T>, ChannelMomentsTeamKernel<T>>("shard::layer_norm_moments",
+                                                                      space, x, moments, x);
 }
 
 /// A point's statistics from all ranks' moments.
@@ -368,35 +362,8 @@ template <class Space, class T>
 void ChannelKernels<Space, T>::norm_cell_sums(const Space& space, double* sums,
                                               const Block<const T>& a, const Block<const T>& x,
                                               const double* statistics, const T* weight) {
-  if constexpr (is_host_v<Space>) {
-    const CellSplit split = CellSplit::of(space, a);
-    launch("shard::layer_norm_cell_sums", space, split.rows.items(),
-           ChannelCellSumsRows<T>{split, sums, a, x, statistics, weight});
-  } else {
-    const LineTiles tiles = channel_tiles(space, a);
-    launch_tiles("shard::layer_norm_cell_sums", space, tiles,
-                 ChannelCellSumsTeamKernel<T>{tiles, sums, a, x, statistics, weight});
-  }
-}
-
-template <class Space, class T>
-void channel_derivative(const char* label, const Space& space, const Block<T>& to,
-                        const Block<const T>& from, const Block<const T>& x,
-                        const double* statistics, const T* weight, const T* weight_tangent,
-                        const T* bias_tangent, bool adjoint, bool with_input,
-                        const CellSums& given) {
-  if constexpr (is_host_v<Space>) {
-    const CellSplit split = CellSplit::of(space, to);
-    launch(label, space, split.rows.items(),
-           ChannelNormDerivativeRows<T>{split, to, from, x, statistics, weight, weight_tangent,
-                                        bias_tangent, adjoint, with_input, given});
-  } else {
-    const LineTiles tiles = channel_tiles(space, to);
-    launch_tiles(
-        label, space, tiles,
-        ChannelNormDerivativeTeamKernel<T>{tiles, to, from, x, statistics, weight, weight_tangent,
-                                           bias_tangent, adjoint, with_input, given});
-  }
+  launch_channels<ChannelCellSumsRows<T>, ChannelCellSumsTeamKernel<T>>(
+      "shard::layer_norm_cell_sums", space, a, sums, a, x, statistics, weight);
 }
 
 template <class Space, class T>
@@ -404,8 +371,10 @@ void ChannelKernels<Space, T>::norm_pullback(const Space& space, const Block<T>&
                                              const Block<const T>& dy, const Block<const T>& x,
                                              const double* statistics, const T* weight,
                                              const CellSums& given) {
-  channel_derivative<Space, T>("shard::layer_norm_pullback", space, dx, dy, x, statistics, weight,
-                               nullptr, nullptr, true, true, given);
+  const T* const none = nullptr;
+  launch_channels<ChannelNormDerivativeRows<T>, ChannelNormDerivativeTeamKernel<T>>(
+      "shard::layer_norm_pullback", space, dx, dx, dy, x, statistics, weight, none, none, true,
+      true, given);
 }
 
 template <class Space, class T>
@@ -414,37 +383,26 @@ void ChannelKernels<Space, T>::norm_pushforward(const Space& space, const Block<
                                                 const Block<const T>& x, const double* statistics,
                                                 const T* weight, const T* weight_tangent,
                                                 const T* bias_tangent, const CellSums& given) {
-  channel_derivative<Space, T>("shard::layer_norm_pushforward", space, ty, tx, x, statistics,
-                               weight, weight_tangent, bias_tangent, false, with_input, given);
+  launch_channels<ChannelNormDerivativeRows<T>, ChannelNormDerivativeTeamKernel<T>>(
+      "shard::layer_norm_pushforward", space, ty, ty, tx, x, statistics, weight, weight_tangent,
+      bias_tangent, false, with_input, given);
 }
 
 template <class Space, class T>
 void ChannelKernels<Space, T>::softmax(const Space& space, const Block<T>& y,
                                        const Block<const T>& x) {
-  if constexpr (is_host_v<Space>) {
-    const CellSplit split = CellSplit::of(space, y);
-    if (x.channels > 0)
-      launch("shard::softmax", space, split.rows.items(), ChannelSoftmaxRows<T>{split, y, x});
-  } else {
-    const LineTiles tiles = channel_tiles(space, y);
-    launch_tiles("shard::softmax", space, tiles, LineSoftmaxTeamKernel<T, false>{tiles, y, x});
-  }
+  if (x.channels > 0)
+    launch_channels<ChannelSoftmaxRows<T>, LineSoftmaxTeamKernel<T, false>>("shard::softmax", space,
+                                                                            y, y, x);
 }
 
 template <class Space, class T>
 void ChannelKernels<Space, T>::softmax_derivative(const Space& space, const Block<T>& b,
                                                   const Block<const T>& a,
                                                   const Block<const T>& x) {
-  if constexpr (is_host_v<Space>) {
-    const CellSplit split = CellSplit::of(space, b);
-    if (x.channels > 0)
-      launch("shard::softmax_derivative", space, split.rows.items(),
-             ChannelSoftmaxDerivativeRows<T>{split, b, a, x});
-  } else {
-    const LineTiles tiles = channel_tiles(space, b);
-    launch_tiles("shard::softmax_derivative", space, tiles,
-                 LineSoftmaxDerivativeTeamKernel<T>{tiles, b, a, x});
-  }
+  if (x.channels > 0)
+    launch_channels<ChannelSoftmaxDerivativeRows<T>, LineSoftmaxDerivativeTeamKernel<T>>(
+        "shard::softmax_derivative", space, b, b, a, x);
 }
 
 template struct ChannelKernels<Kokkos::DefaultExecutionSpace, float>;

@@ -234,41 +234,29 @@ const CLI::Validator given(
 
 void add_options(CLI::App& app, Options& options) {
   app.add_flag("--json", options.json, "say everything in JSON");
+  const auto text = [&](const char* name, std::string& value, const char* says, CLI::Option* with) {
+    return app.add_option(name, value, says)->check(given)->needs(with);
+  };
   auto* mesh = app.add_option("--mesh", options.mesh,
                               "ranks along each axis: 8x16, or with names lat=8,lon=16")
                    ->check(given);
-  app.add_option("--ids", options.ids, "device ids in row-major order: 0,2,1,3 (0,1,2,...)")
-      ->check(given)
-      ->needs(mesh);
-  auto* spec = app.add_option("--spec", options.spec,
-                              "how the spec lies on the mesh: \"(0, None)\", \"lat, lon\"")
-                   ->check(given)
-                   ->needs(mesh);
+  text("--ids", options.ids, "device ids in row-major order: 0,2,1,3 (0,1,2,...)", mesh);
+  auto* spec  = text("--spec", options.spec,
+                     "how the spec lies on the mesh: \"(0, None)\", \"lat, lon\"", mesh);
   auto* nodes = app.add_option("--nodes", options.nodes,
                                "bytes of halo faces that cross so many nodes, with as many ranks "
                                "each, in rank order and placed by node")
                     ->check(CLI::PositiveNumber)
                     ->needs(mesh);
-  auto* extents =
-      app.add_option("--extents", options.extents,
-                     "what each device holds of such a tensor, with a picture: 721x1440")
-          ->check(given)
-          ->needs(spec);
+  auto* extents = text("--extents", options.extents,
+                       "what each device holds of such a tensor, with a picture: 721x1440", spec);
   app.add_flag("--balanced", options.balanced,
                "shards as even as can be, as fields have them (ceil(n / tiles) each, as in XLA)")
       ->needs(extents);
-  app.add_option("--png", options.png, "draw the picture into this file")
-      ->check(given)
-      ->needs(extents);
-  app.add_option("--grid", options.grid, "global extents, one per mesh axis (one cell a rank)")
-      ->check(given)
-      ->needs(nodes);
-  app.add_option("--halo", options.halo, "widths low:high, one pair per mesh axis (1:1,1:1)")
-      ->check(given)
-      ->needs(nodes);
-  app.add_option("--periodic", options.periodic, "axes that wrap round, counted from 0: 0,1 (none)")
-      ->check(given)
-      ->needs(nodes);
+  text("--png", options.png, "draw the picture into this file", extents);
+  text("--grid", options.grid, "global extents, one per mesh axis (one cell a rank)", nodes);
+  text("--halo", options.halo, "widths low:high, one pair per mesh axis (1:1,1:1)", nodes);
+  text("--periodic", options.periodic, "axes that wrap round, counted from 0: 0,1 (none)", nodes);
   app.add_option("--bytes", options.bytes,
                  "of one cell: value size times, with --nodes, the extents that aren't sharded (1)")
       ->check(CLI::PositiveNumber)

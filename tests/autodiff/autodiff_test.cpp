@@ -267,23 +267,6 @@ TEST(Autodiff, CodeDifferentiatedByOthersCallsAnExchange) {
       EXPECT_NEAR(tape.adjoints[in[k].id], hdx(i, j) + hdm(i, j) * hy(i, j), 1e-13);
 }
 
-/// y = x^2; its pullback is right for what apply was given last.
-struct Square {
-  static constexpr bool remembers = true;
-  Field last;
-
-  void apply(const Space& space, const Field& y, const Field& x) const {
-    product(space, y, 1.0, x, x);
-    deep_copy(space, last, x);
-  }
-  void pushforward(const Space& space, const Field& ty, const Field& tx, const Field&) const {
-    product(space, ty, 2.0, last, tx);
-  }
-  void pullback(const Space& space, const Field& dx, const Field& dy, const Field&) const {
-    product(space, dx, 2.0, last, dy);
-  }
-};
-
 TEST(Autodiff, ExternalFunctionsGoBackToEarlierInputs) {
   const Grid mesh = grid(false);
   const Space space;

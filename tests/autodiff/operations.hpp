@@ -110,6 +110,23 @@ inline void product(const Space& space, const Field& to, double c, const Field& 
   shard::parallel_for("product", space, owned_region(to), ProductKernel{to, a, b, c});
 }
 
+/// y = x^2, from what the last apply of any copy has left.
+struct Square {
+  static constexpr bool remembers = true;
+  Field last;
+
+  void apply(const Space& space, const Field& y, const Field& x) const {
+    product(space, y, 1.0, x, x);
+    deep_copy(space, last, x);
+  }
+  void pushforward(const Space& space, const Field& ty, const Field& tx) const {
+    product(space, ty, 2.0, last, tx);
+  }
+  void pullback(const Space& space, const Field& dx, const Field& dy) const {
+    product(space, dx, 2.0, last, dy);
+  }
+};
+
 /// All ranks along the first axis, or the squarest mesh.
 inline Grid grid(bool square) {
   int ranks = 1;

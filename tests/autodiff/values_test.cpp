@@ -77,36 +77,14 @@ struct Turn {
   }
 };
 
-/// y = x^2, from what the last apply of any copy has left.
-struct Square {
-  static constexpr bool remembers = true;
-  Field last;
+/// A Square that numbers its applies.
+struct CountedSquare : Square {
   ApplyCount applies;
 
   std::uint64_t applied() const { return applies.value(); }
   void apply(const Space& space, const Field& y, const Field& x) const {
     applies.add();
-    product(space, y, 1.0, x, x);
-    deep_copy(space, last, x);
-  }
-  void pushforward(const Space& space, const Field& ty, const Field& tx) const {
-    product(space, ty, 2.0, last, tx);
-  }
-  void pullback(const Space& space, const Field& dx, const Field& dy) const {
-    product(space, dx, 2.0, last, dy);
-  }
-};
-/// The same without a number.
-struct Uncounted {
-  static constexpr bool remembers = true;
-  Field last;
-
-  void apply(const Space& space, const Field& y, const Field& x) const {
-    product(space, y, 1.0, x, x);
-    deep_copy(space, last, x);
-  }
-  void pullback(const Space& space, const Field& dx, const Field& dy) const {
-    product(space, dx, 2.0, last, dy);
+    Square::apply(space, y, x);
   }
 };
 
@@ -155,8 +133,8 @@ struct Case {
 
 std::vector<Case> cases(const Grid& mesh) {
   const Field k = field(mesh, 1.3, "k"), like = field(mesh, 0.0, "like");
-  const Square square{like.like("last"), {}};
-  const Uncounted uncounted{like.like("last")};
+  const CountedSquare square{{like.like("last")}, {}};
+  const Square uncounted{like.like("last")};
   std::vector<Case> all;
   const auto add = [&](const char* name, auto run) { all.push_back({name, run}); };
 

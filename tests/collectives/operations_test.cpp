@@ -32,26 +32,6 @@ static_assert(std::is_same_v<cotangent_t<Whole>, Whole>);
 static_assert(std::is_same_v<cotangent_t<RowsSum>, Plane<ShardDim<0, B>>>);
 static_assert(std::is_same_v<cotangent_t<Plane<Partial<A, Sum>, Partial<B, Sum>>>, Whole>);
 
-double over_ranks(double mine) {
-  MPI_Allreduce(MPI_IN_PLACE, &mine, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
-  return mine;
-}
-
-/// <x, dx>, where one rank of those that share both counts.
-template <class X, class DX>
-double product(const X& x, const DX& dx, const Grid& mesh) {
-  constexpr bool alike_a = is_replicated_v<X, A> && is_replicated_v<DX, A>;
-  constexpr bool alike_b = is_replicated_v<X, B> && is_replicated_v<DX, B>;
-  const bool counts =
-      (!alike_a || mesh.coordinate<A>() == 0) && (!alike_b || mesh.coordinate<B>() == 0);
-  std::vector<double> cells;
-  on_cells(x, [&](double& cell, index_t, index_t) { cells.push_back(cell); });
-  double sum    = 0;
-  std::size_t n = 0;
-  on_cells(dx, [&](double& cell, index_t, index_t) { sum += counts ? cell * cells[n] : 0, ++n; });
-  return over_ranks(sum);
-}
-
 /// <R x, dy> = <x, R' dy> in whole numbers, what stood in dx is overwritten, and halos stay.
 template <class Y, class X>
 void check_redistribute(const Grid& mesh) {
@@ -71,7 +51,7 @@ void check_redistribute(const Grid& mesh) {
   move.pushforward(space, ty, x, x);
   EXPECT_EQ(wrong_cells(ty, mesh, [](index_t i, index_t j) { return value(i, j); }), 0);
   move.pullback(space, dx, dy, x);
-  EXPECT_EQ(product(y, dy, mesh), product(x, dx, mesh));
+  EXPECT_EQ(inner_product(y, dy, mesh), inner_product(x, dx, mesh));
   EXPECT_EQ(touched(dx), 0);
   const auto counts = shard::testing::count([&] { move.pullback(space, not_wanted, dy, x); });
   EXPECT_EQ(counts.messages + counts.collectives + counts.kernels, 0) << counts;
@@ -225,7 +205,7 @@ void check_reduction(const Operation& operation, const X& x, const Grid& mesh, d
   operation.pushforward(space, ty, tx, x);
   EXPECT_NEAR(ty(), difference, 1e-6 * (1 + std::abs(difference)));
   operation.pullback(space, dx, dy, x);
-  EXPECT_NEAR(ty() * dy(), product(tx, dx, mesh), 1e-12 * (1 + std::abs(ty())));
+  EXPECT_NEAR(ty() * dy(), inner_product(tx, dx, mesh), 1e-12 * (1 + std::abs(ty())));
   const auto counts = shard::testing::count([&] { operation.pullback(space, not_wanted, dy, x); });
   EXPECT_EQ(counts.messages + counts.collectives + counts.kernels, 0) << counts;
 }
@@ -283,7 +263,7 @@ TEST(operations, reductions) {
   most.pushforward(space, tangent, t, flat);
   EXPECT_NEAR(tangent(), shared, 1e-14);
   most.pullback(space, d, cotangent, flat);
-  EXPECT_NEAR(product(t, d, mesh), 3 * shared, 1e-13);
+  EXPECT_NEAR(inner_product(t, d, mesh), 3 * shared, 1e-13);
 
   // dot: two fields, each with a tangent and a gradient
   const auto like = [&](int which) {
@@ -295,13 +275,13 @@ TEST(operations, reductions) {
   const auto y = one_value(), ty = one_value(), dy = one_value(2);
   const shard::GlobalDot<> dot;
   dot.apply(space, y, a, b);
-  EXPECT_EQ(y(), product(a, b, mesh));
+  EXPECT_EQ(y(), inner_product(a, b, mesh));
   dot.pushforward(space, ty, ta, tb, a, b);
-  EXPECT_EQ(ty(), product(ta, b, mesh) + product(a, tb, mesh));
+  EXPECT_EQ(ty(), inner_product(ta, b, mesh) + inner_product(a, tb, mesh));
   dot.pullback(space, da, db, dy, a, b);
-  EXPECT_EQ(ty() * dy(), product(ta, da, mesh) + product(tb, db, mesh));
+  EXPECT_EQ(ty() * dy(), inner_product(ta, da, mesh) + inner_product(tb, db, mesh));
   dot.pushforward(space, ty, not_wanted, tb, a, b);
-  EXPECT_EQ(ty(), product(a, tb, mesh));
+  EXPECT_EQ(ty(), inner_product(a, tb, mesh));
 }
 
 TEST(operations, stand_on_the_tape) {
@@ -321,7 +301,7 @@ TEST(operations, stand_on_the_tape) {
   on_cells(x, [&](double& cell, index_t, index_t) { cells.push_back(cell / norm()); });
   std::size_t n = 0;
   on_cells(dx, [&](double& cell, index_t, index_t) { EXPECT_NEAR(cell, cells[n++], 1e-15); });
-  EXPECT_NEAR(norm(), std::sqrt(product(x, x, mesh)), 1e-12 * norm());
+  EXPECT_NEAR(norm(), std::sqrt(inner_product(x, x, mesh)), 1e-12 * norm());
 
   // contributions along an axis: the adjoint of each is that of their sum
   tape.clear();

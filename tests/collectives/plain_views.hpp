@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "shard/layers/parameters.hpp"
 #include "shard/mesh/mesh.hpp"
 #include "shard/view/copy.hpp"
 
@@ -30,19 +31,10 @@ inline Grid make_mesh(bool square = false) {
   return square ? Grid(MPI_COMM_WORLD, {0, 0}) : Grid(MPI_COMM_WORLD, {1, 0});
 }
 
-template <class T, int Rank>
-struct DataType {
-  using type = typename DataType<T, Rank - 1>::type*;
-};
-template <class T>
-struct DataType<T, 0> {
-  using type = T;
-};
-
 /// A View of these extents; of LayoutStride one that leaves gaps everywhere.
 template <class T, int Rank, class Layout = Kokkos::LayoutRight>
 auto make_view(const Index& n) {
-  using Data = typename DataType<T, Rank>::type;
+  using Data = typename shard::impl::Pointers<T, Rank>::type;
   if constexpr (std::is_same_v<Layout, Kokkos::LayoutStride>) {
     Kokkos::LayoutStride layout;
     std::size_t stride = 2;

@@ -107,41 +107,28 @@ void check_all_to_all(const Grid& mesh, index_t channels, index_t chunk) {
   };
   const shard::ContextAllToAll<SplitToFull, Line, Order> to_full;
   const shard::ContextAllToAll<FullToSplit, Line, Order> to_split;
-  const T none{};
-  const auto clear = [&](const auto& view) { fill(view, [&](const Index&) { return none; }); };
+  const shard::NamedContextAllToAll<Line> named{"full_to_split", zigzag};
+  const auto check = [&](const auto& to, const auto& expected, const auto& move) {
+    fill(to, [](const Index&) { return T{}; });
+    move();
+    expect_values(to, expected);
+  };
+  const auto joins  = [&](const auto& move) { check(full, whole, move); };
+  const auto splits = [&](const auto& move) { check(split, shards, move); };
 
   fill(split, shards);
-  shard::all_to_all<SplitToFull, Line, Order>(space, full, split, mesh);
-  expect_values(full, whole);
-  clear(split);
-  shard::all_to_all<FullToSplit, Line, Order>(space, split, full, mesh);
-  expect_values(split, shards);
-  clear(full);
-  to_split.pullback(space, full, split, mesh);
-  expect_values(full, whole);
-  clear(split);
-  to_full.pullback(space, split, full, mesh);
-  expect_values(split, shards);
-  clear(full);
-  to_full.pushforward(space, full, split, mesh);
-  expect_values(full, whole);
-  clear(split);
-  to_split.pushforward(space, split, full, mesh);
-  expect_values(split, shards);
-
-  clear(full);
-  shard::all_to_all<Line>(space, full, split, mesh, "split_to_full", zigzag);
-  expect_values(full, whole);
-  clear(split);
-  shard::all_to_all<Line>(space, split, full, mesh, std::string("full_to_split"), zigzag);
-  expect_values(split, shards);
-  const shard::NamedContextAllToAll<Line> named{"full_to_split", zigzag};
-  clear(full);
-  named.pullback(space, full, split, mesh);
-  expect_values(full, whole);
-  clear(split);
-  named.pushforward(space, split, full, mesh);
-  expect_values(split, shards);
+  joins([&] { shard::all_to_all<SplitToFull, Line, Order>(space, full, split, mesh); });
+  splits([&] { shard::all_to_all<FullToSplit, Line, Order>(space, split, full, mesh); });
+  joins([&] { to_split.pullback(space, full, split, mesh); });
+  splits([&] { to_full.pullback(space, split, full, mesh); });
+  joins([&] { to_full.pushforward(space, full, split, mesh); });
+  splits([&] { to_split.pushforward(space, split, full, mesh); });
+  joins([&] { shard::all_to_all<Line>(space, full, split, mesh, "split_to_full", zigzag); });
+  splits([&] {
+    shard::all_to_all<Line>(space, split, full, mesh, std::string("full_to_split"), zigzag);
+  });
+  joins([&] { named.pullback(space, full, split, mesh); });
+  splits([&] { named.pushforward(space, split, full, mesh); });
 }
 
 TEST(zigzag, all_to_all_against_the_permutation) {

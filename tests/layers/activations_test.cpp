@@ -6,7 +6,6 @@
 #include <functional>
 
 #include "layers/bits.hpp"
-#include "layers/on_meshes.hpp"
 #include "layers/reference.hpp"
 #include "shard/layers/pointwise/dropout.hpp"
 #include "shard/layers/pointwise/softmax.hpp"
@@ -17,8 +16,6 @@ namespace shard::testing {
 namespace {
 
 using Field    = OutputOf<double, 2>;
-using Haloed   = ShardedView<double****, Kokkos::LayoutRight, ShardDim<2, Lat, Halo<1>>,
-                           ShardDim<3, Lon, Halo<2, 1>, Periodic>>;
 using Function = std::function<double(double)>;
 
 double normal(double x) { return 0.5 * std::erfc(-x / std::sqrt(2.0)); }

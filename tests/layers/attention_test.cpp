@@ -97,43 +97,38 @@ void check(const Layer& layer, const std::array<index_t, Rank>& n,
   const Serial<rank> serial(q0, k0, v0, dy0, t0, layer.heads, sees);
   const double tolerance = std::is_same_v<T, float> ? 1e-4 : 1e-12;
   const Space space;
-  for (const auto& shape : shapes(world_size())) {
-    const Grid mesh(MPI_COMM_WORLD, {shape[0], shape[1]});
-    for (int which = 0; which < (world_size() > 1 ? partitions : 1); ++which) {
-      SCOPED_TRACE("mesh " + std::to_string(shape[0]) + " x " + std::to_string(shape[1]) +
-                   ", partition " + std::to_string(which));
-      const F q("q", mesh, some_partitions(n, shape, which, random)),
-          k = q.like("k"), v = q.like("v"), y = q.like("y"), dq = q.like("dq"), dk = q.like("dk"),
-          dv = q.like("dv"), ty = q.like("ty");
-      scatter(q, q0);
-      scatter(k, k0);
-      scatter(v, v0);
-      auto state = layer.state(q);
-      layer.apply(space, state, y, q, k, v);
-      EXPECT_LT(difference(y, serial.y), tolerance);
-      for (int f = 0; f < 3; ++f) scatter(f == 0 ? dq : f == 1 ? dk : dv, t0[f]);
-      layer.pushforward(space, state, ty, dq, dk, dv, q, k, v);
-      EXPECT_LT(difference(ty, serial.ty), tolerance);
-      scatter(y, dy0);
-      layer.pullback(space, state, dq, dk, dv, y, q, k, v);
-      EXPECT_LT(difference(dq, serial.dq), tolerance);
-      EXPECT_LT(difference(dk, serial.dk), tolerance);
-      EXPECT_LT(difference(dv, serial.dv), tolerance);
-      if (which > 0) continue;  // one at a time
-      layer.pushforward(space, state, ty, dq, not_wanted, not_wanted, q, k, v);
-      const double one = dot(space, ty, y), same = dot(space, dq, dq);
-      EXPECT_NEAR(one, same, tolerance * (same + 1.0));
-      scatter(dk, World<rank>(n));
-      layer.pullback(space, state, not_wanted, dk, not_wanted, y, q, k, v);
-      EXPECT_LT(difference(dk, serial.dk), tolerance);
-      scatter(dv, World<rank>(n));
-      layer.pullback(space, state, not_wanted, not_wanted, dv, y, q, k, v);
-      EXPECT_LT(difference(dv, serial.dv), tolerance);
-      scatter(dq, World<rank>(n));
-      layer.pullback(space, state, dq, not_wanted, not_wanted, y, q, k, v);
-      EXPECT_LT(difference(dq, serial.dq), tolerance);
-    }
-  }
+  on_shapes(partitions, [&](const Grid& mesh, const auto& shape, int which) {
+    const F q("q", mesh, some_partitions(n, shape, which, random)),
+        k = q.like("k"), v = q.like("v"), y = q.like("y"), dq = q.like("dq"), dk = q.like("dk"),
+        dv = q.like("dv"), ty = q.like("ty");
+    scatter(q, q0);
+    scatter(k, k0);
+    scatter(v, v0);
+    auto state = layer.state(q);
+    layer.apply(space, state, y, q, k, v);
+    EXPECT_LT(difference(y, serial.y), tolerance);
+    for (int f = 0; f < 3; ++f) scatter(f == 0 ? dq : f == 1 ? dk : dv, t0[f]);
+    layer.pushforward(space, state, ty, dq, dk, dv, q, k, v);
+    EXPECT_LT(difference(ty, serial.ty), tolerance);
+    scatter(y, dy0);
+    layer.pullback(space, state, dq, dk, dv, y, q, k, v);
+    EXPECT_LT(difference(dq, serial.dq), tolerance);
+    EXPECT_LT(difference(dk, serial.dk), tolerance);
+    EXPECT_LT(difference(dv, serial.dv), tolerance);
+    if (which > 0) return;  // one at a time
+    layer.pushforward(space, state, ty, dq, not_wanted, not_wanted, q, k, v);
+    const double one = dot(space, ty, y), same = dot(space, dq, dq);
+    EXPECT_NEAR(one, same, tolerance * (same + 1.0));
+    scatter(dk, World<rank>(n));
+    layer.pullback(space, state, not_wanted, dk, not_wanted, y, q, k, v);
+    EXPECT_LT(difference(dk, serial.dk), tolerance);
+    scatter(dv, World<rank>(n));
+    layer.pullback(space, state, not_wanted, not_wanted, dv, y, q, k, v);
+    EXPECT_LT(difference(dv, serial.dv), tolerance);
+    scatter(dq, World<rank>(n));
+    layer.pullback(space, state, dq, not_wanted, not_wanted, y, q, k, v);
+    EXPECT_LT(difference(dq, serial.dq), tolerance);
+  });
 }
 
 /// Who is in whose window: `size` and `shift` for each dimension, and whether the seam is closed.

@@ -22,14 +22,9 @@ std::array<Partition, 4> coarse_partitions(const std::array<Partition, 4>& fine,
 template <class Body>
 void on_fine_grids(const std::array<index_t, 2>& extents, const Body& body) {
   Random random(seed());
-  for (const auto& shape : shapes(world_size())) {
-    const Grid mesh(MPI_COMM_WORLD, {shape[0], shape[1]});
-    for (int which = 0; which < (world_size() > 1 ? 4 : 1); ++which) {
-      SCOPED_TRACE("mesh " + std::to_string(shape[0]) + " x " + std::to_string(shape[1]) +
-                   ", partition " + std::to_string(which));
-      body(mesh, some_partitions<4>({2, 3, extents[0], extents[1]}, shape, which, random));
-    }
-  }
+  on_shapes(4, [&](const Grid& mesh, const auto& shape, int which) {
+    body(mesh, some_partitions<4>({2, 3, extents[0], extents[1]}, shape, which, random));
+  });
 }
 
 template <class Layer, class B0, class B1>

@@ -49,27 +49,22 @@ void check(const Case& c) {
   const auto parameters = make_parameters<T>(layer, "p");
   set_values(parameters.weight, w0);
   set_values(parameters.bias, b0);
-  for (const auto& shape : shapes(world_size())) {
-    const Grid mesh(MPI_COMM_WORLD, {shape[0], shape[1]});
-    for (int which = 0; which < (world_size() > 1 ? 3 : 1); ++which) {
-      SCOPED_TRACE("mesh " + std::to_string(shape[0]) + " x " + std::to_string(shape[1]) +
-                   ", partition " + std::to_string(which));
-      const X x("x", mesh, some_partitions(c.n, shape, which, random));
-      auto partitions = layer.output_partitions(x.partitions());
-      const Y y("y", mesh, partitions), dy = y.like("dy");
-      const X dx = x.like("dx");
-      scatter(x, x0);
-      layer.apply(space, parameters, y, x);
-      EXPECT_LE(difference(y, y0), c.bitwise && computes_on_host ? 0.0 : tolerance<T>);
-      scatter(dy, dy0);
-      scatter(dx, World<4>(c.n));
-      const auto gradients = make_parameters<T>(layer, "g");
-      layer.pullback(space, parameters, gradients, dx, dy, x);
-      EXPECT_LT(difference(dx, dx0), tolerance<T>);
-      EXPECT_LT(difference(summed(gradients.weight, x), dw0), tolerance<T>);
-      EXPECT_LT(difference(summed(gradients.bias, x), db0), tolerance<T>);
-    }
-  }
+  on_shapes(3, [&](const Grid& mesh, const auto& shape, int which) {
+    const X x("x", mesh, some_partitions(c.n, shape, which, random));
+    auto partitions = layer.output_partitions(x.partitions());
+    const Y y("y", mesh, partitions), dy = y.like("dy");
+    const X dx = x.like("dx");
+    scatter(x, x0);
+    layer.apply(space, parameters, y, x);
+    EXPECT_LE(difference(y, y0), c.bitwise && computes_on_host ? 0.0 : tolerance<T>);
+    scatter(dy, dy0);
+    scatter(dx, World<4>(c.n));
+    const auto gradients = make_parameters<T>(layer, "g");
+    layer.pullback(space, parameters, gradients, dx, dy, x);
+    EXPECT_LT(difference(dx, dx0), tolerance<T>);
+    EXPECT_LT(difference(summed(gradients.weight, x), dw0), tolerance<T>);
+    EXPECT_LT(difference(summed(gradients.bias, x), db0), tolerance<T>);
+  });
 }
 
 TEST(conv, poles_folded_and_longitude_periodic) {

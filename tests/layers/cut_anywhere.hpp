@@ -38,14 +38,9 @@ void on_all_cuts(const std::array<index_t, static_cast<std::size_t>(X::rank)>& n
                  const Body& body) {
   SCOPED_TRACE("seed " + std::to_string(seed()));
   Random random(seed() + 17);
-  for (const auto& shape : shapes(world_size())) {
-    const Grid mesh(MPI_COMM_WORLD, {shape[0], shape[1]});
-    for (int which = 0; which < (world_size() > 1 ? 3 : 1); ++which) {
-      SCOPED_TRACE("mesh " + std::to_string(shape[0]) + " x " + std::to_string(shape[1]) +
-                   ", partition " + std::to_string(which));
-      body(mesh, parts_of<X>(n, step, shape, which, random));
-    }
-  }
+  on_shapes(3, [&](const Grid& mesh, const auto& shape, int which) {
+    body(mesh, parts_of<X>(n, step, shape, which, random));
+  });
 }
 
 }  // namespace shard::testing

@@ -98,30 +98,25 @@ void check(const Layer& layer, const std::array<index_t, 4>& n, const std::array
                columns = weights<Layer>(n[3], m[1], step(1));
   const World<4> x0 = random_world<4>(n, random), y0 = through(x0, rows, columns, false),
                  dy0 = random_world<4>(y0.n, random), dx0 = through(dy0, rows, columns, true);
-  for (const auto& shape : shapes(world_size())) {
-    const Grid mesh(MPI_COMM_WORLD, {shape[0], shape[1]});
-    for (int which = 0; which < 3; ++which) {
-      SCOPED_TRACE("mesh " + std::to_string(shape[0]) + " x " + std::to_string(shape[1]) +
-                   ", partition " + std::to_string(which));
-      const X x("x", mesh, some_partitions(n, shape, which, random));
-      const bool given = layer.size[0] > 0 || layer.scale[0] > 0.0;
-      const Y y("y", mesh,
-                given ? layer.output_partitions(x.partitions())
-                      : layer.output_partitions(x.partitions(), m));
-      const Y dy = y.like("dy"), ty = y.like("ty");
-      const X dx = x.like("dx");
-      scatter(x, x0);
-      layer.apply(space, y, x);
-      EXPECT_LT(difference(y, y0), tolerance);
-      scatter(dx, x0);
-      layer.pushforward(space, ty, dx, x);
-      EXPECT_LT(difference(ty, y0), tolerance);
-      scatter(dy, dy0);
-      scatter(dx, World<4>(n));
-      layer.pullback(space, dx, dy, x);
-      EXPECT_LT(difference(dx, dx0), tolerance);
-    }
-  }
+  on_shapes(3, [&](const Grid& mesh, const auto& shape, int which) {
+    const X x("x", mesh, some_partitions(n, shape, which, random));
+    const bool given = layer.size[0] > 0 || layer.scale[0] > 0.0;
+    const Y y("y", mesh,
+              given ? layer.output_partitions(x.partitions())
+                    : layer.output_partitions(x.partitions(), m));
+    const Y dy = y.like("dy"), ty = y.like("ty");
+    const X dx = x.like("dx");
+    scatter(x, x0);
+    layer.apply(space, y, x);
+    EXPECT_LT(difference(y, y0), tolerance);
+    scatter(dx, x0);
+    layer.pushforward(space, ty, dx, x);
+    EXPECT_LT(difference(ty, y0), tolerance);
+    scatter(dy, dy0);
+    scatter(dx, World<4>(n));
+    layer.pullback(space, dx, dy, x);
+    EXPECT_LT(difference(dx, dx0), tolerance);
+  });
 }
 
 template <class Layer>
@@ -234,37 +229,6 @@ TEST(interpolate, three_dimensions) {
     layer.pullback(space, dx, dy);
     EXPECT_LT(difference(dx, dx0), 1e-12);
   }
-}
-
-/// The bits of one rank, with a halo of dy that serves any partition.
-TEST(interpolate, ordered_gradients_of_bicubic_and_area) {
-  const auto check_bits = [](const auto& layer, const std::array<index_t, 2>& m) {
-    using Layer = std::remove_cvref_t<decltype(layer)>;
-    using X     = typename InputOf<double, Layer, Zero, Zero, 2>::type;
-    using Y     = ShardedView<double****, Kokkos::LayoutRight, ShardDim<2, Lat, Halo<9>>,
-                          ShardDim<3, Lon, Halo<9>>>;
-    const Space space;
-    Random random(seed());
-    const std::array<index_t, 4> n{1, 2, 6, 7};
-    const World<4> dy0 = random_world<4>({1, 2, m[0], m[1]}, random);
-    const Grid alone(MPI_COMM_SELF, {1, 1});
-    const X whole("dx of one rank", alone, n);
-    const Y dy_whole("dy", alone, layer.output_partitions(whole.partitions(), m));
-    scatter(dy_whole, dy0);
-    layer.pullback(space, whole, dy_whole);
-    const World<4> expected = gathered(whole, MPI_COMM_SELF);
-    for (const auto& shape : shapes(world_size())) {
-      const Grid mesh(MPI_COMM_WORLD, {shape[0], shape[1]});
-      const X dx("dx", mesh, some_partitions(n, shape, 1, random));
-      const Y dy("dy", mesh, layer.output_partitions(dx.partitions(), m));
-      scatter(dy, dy0);
-      layer.template pullback<Determinism::ordered>(space, dx, dy);
-      EXPECT_EQ(different_bits(gathered(dx, MPI_COMM_WORLD).v, expected.v), 0);
-    }
-  };
-  check_bits(Interpolate<2, Bicubic>{}, {9, 11});
-  check_bits(Interpolate<2, BicubicCorners>{}, {10, 5});
-  check_bits(Interpolate<2, Area<2>>{}, {4, 11});
 }
 
 static_assert(std::is_same_v<required_halo_t<Interpolate<2, Bicubic>, 1>, Halo<1, 2>>);

@@ -221,6 +221,10 @@ using OutputOf = std::conditional_t<
     std::conditional_t<Dims == 2, ShardedView<T****, Layout, ShardDim<2, Lat>, ShardDim<3, Lon>>,
                        ShardedView<T*****, Layout, ShardDim<3, Lat>, ShardDim<4, Lon>>>>;
 
+/// A field with halos of other widths, periodic in longitude.
+using Haloed = ShardedView<double****, Kokkos::LayoutRight, ShardDim<2, Lat, Halo<1>>,
+                           ShardDim<3, Lon, Halo<2, 1>, Periodic>>;
+
 /// Partitions of [batch, channel, space...]; the last two dimensions in space are cut (or the only
 /// one).
 template <std::size_t Rank>
@@ -236,6 +240,30 @@ std::array<Partition, Rank> some_partitions(const std::array<index_t, Rank>& n,
     p[Rank - 1] = some_partition(n[Rank - 1], mesh[1], which, random);
   }
   return p;
+}
+
+/// Calls body(mesh, shape, which) for every mesh of this number of ranks: on several ranks for
+/// `which` below `ways`, as in some_partition.
+template <class Body>
+void on_shapes(int ways, const Body& body) {
+  for (const auto& shape : shapes(world_size())) {
+    const Grid mesh(MPI_COMM_WORLD, {shape[0], shape[1]});
+    for (int which = 0; which < (world_size() > 1 ? ways : 1); ++which) {
+      SCOPED_TRACE("mesh " + std::to_string(shape[0]) + " x " + std::to_string(shape[1]) +
+                   ", partition " + std::to_string(which));
+      body(mesh, shape, which);
+    }
+  }
+}
+
+/// Calls body(mesh, partitions) for every mesh of this number of ranks: balanced shards, and twice
+/// random ones, some of them empty.
+template <std::size_t Rank, class Body>
+void on_meshes(const std::array<index_t, Rank>& n, const Body& body) {
+  Random random(seed());
+  on_shapes(3, [&](const Grid& mesh, const auto& shape, int which) {
+    body(mesh, some_partitions(n, shape, which, random));
+  });
 }
 
 }  // namespace shard::testing

@@ -4,7 +4,6 @@
 #include <functional>
 
 #include "layers/bits.hpp"
-#include "layers/on_meshes.hpp"
 #include "layers/reference.hpp"
 #include "shard/layers/loss/mean_error.hpp"
 
@@ -12,8 +11,6 @@ namespace shard::testing {
 namespace {
 
 using Field    = OutputOf<double, 2>;
-using Haloed   = ShardedView<double****, Kokkos::LayoutRight, ShardDim<2, Lat, Halo<1>>,
-                           ShardDim<3, Lon, Halo<2, 1>, Periodic>>;
 using Function = std::function<double(double)>;
 
 const std::array<index_t, 4> extents{2, 3, 7, 19};

@@ -17,19 +17,6 @@ namespace {
 
 using Field = OutputOf<double, 2>;
 
-template <class Body>
-void on_all(const std::array<index_t, 4>& n, const Body& body) {
-  Random random(seed());
-  for (const auto& shape : shapes(world_size())) {
-    const Grid mesh(MPI_COMM_WORLD, {shape[0], shape[1]});
-    for (int which = 0; which < (world_size() > 1 ? 3 : 1); ++which) {
-      SCOPED_TRACE("mesh " + std::to_string(shape[0]) + " x " + std::to_string(shape[1]) +
-                   ", partition " + std::to_string(which));
-      body(mesh, some_partitions(n, shape, which, random));
-    }
-  }
-}
-
 /// y and dx of a group norm, written out: means over all cells.
 struct SerialNorm {
   index_t groups;
@@ -84,7 +71,7 @@ TEST(norm, any_shards) {
   const auto parameters = make_parameters<double>(layer, "p");
   set_values(parameters.weight, w0);
   set_values(parameters.bias, b0);
-  on_all(n, [&](const Grid& mesh, const std::array<Partition, 4>& partitions) {
+  on_meshes(n, [&](const Grid& mesh, const std::array<Partition, 4>& partitions) {
     const Field x("x", mesh, partitions), y = x.like("y"), dy = x.like("dy"), dx = x.like("dx");
     auto state = layer.state(x);
     scatter(x, x0);
@@ -157,6 +144,19 @@ TEST(pointwise, silu_over_the_whole_range) {
   });
 }
 
+/// That a and b joined are `both`, which is split into them again.
+void expect_joined(const Haloed& joined, const World<4>& both, const Haloed& a, const World<4>& a0,
+                   const Field& b, const World<4>& b0) {
+  const Space space;
+  concat_channels(space, joined, a, b);
+  EXPECT_EQ(difference(joined, both), 0.0);
+  const Haloed back_a = a.like("a");
+  const Field back_b  = b.like("b");
+  split_channels(space, joined, back_a, back_b);
+  EXPECT_EQ(difference(back_a, a0), 0.0);
+  EXPECT_EQ(difference(back_b, b0), 0.0);
+}
+
 TEST(pointwise, sums_and_joins) {
   const std::array<index_t, 4> n{2, 3, 5, 6};
   Random random(seed());
@@ -169,9 +169,7 @@ TEST(pointwise, sums_and_joins) {
       both.v[e * 180 + 90 + i] = b0.v[e * 90 + i];
     }
   const Space space;
-  on_all(n, [&](const Grid& mesh, std::array<Partition, 4> partitions) {
-    using Haloed = ShardedView<double****, Kokkos::LayoutRight, ShardDim<2, Lat, Halo<1>>,
-                               ShardDim<3, Lon, Halo<2, 1>, Periodic>>;
+  on_meshes(n, [&](const Grid& mesh, std::array<Partition, 4> partitions) {
     const Haloed a("a", mesh, partitions);
     const Field b("b", mesh, partitions), y = b.like("y");
     partitions[1] = Partition::balanced(6, 1);
@@ -180,13 +178,7 @@ TEST(pointwise, sums_and_joins) {
     scatter(b, b0);
     add(space, y, a, b);
     EXPECT_EQ(difference(y, sum), 0.0);
-    concat_channels(space, joined, a, b);
-    EXPECT_EQ(difference(joined, both), 0.0);
-    const Field back_b  = b.like("b");
-    const Haloed back_a = a.like("a");
-    split_channels(space, joined, back_a, back_b);
-    EXPECT_EQ(difference(back_a, a0), 0.0);
-    EXPECT_EQ(difference(back_b, b0), 0.0);
+    expect_joined(joined, both, a, a0, b, b0);
     const Field other("other", mesh, {2, 3, 6, 5});
     EXPECT_THROW(add(space, y, a, other), ArgumentError);
   });
@@ -206,7 +198,7 @@ TEST(mean_square, weighted_by_rows) {
     dy0.v[i] = 2.0 * w * e / total;
   }
   const Space space;
-  on_all(n, [&](const Grid& mesh, const std::array<Partition, 4>& partitions) {
+  on_meshes(n, [&](const Grid& mesh, const std::array<Partition, 4>& partitions) {
     const Field y("y", mesh, partitions), t = y.like("t"), dy = y.like("dy");
     scatter(y, y0);
     scatter(t, t0);
@@ -237,14 +229,12 @@ TEST(pointwise, branches_with_other_begins) {
       both.v[e * 336 + 168 + i] = b0.v[e * 168 + i];
     }
   const Space space;
-  on_all(n, [&](const Grid& mesh, const std::array<Partition, 4>& partitions) {
+  on_meshes(n, [&](const Grid& mesh, const std::array<Partition, 4>& partitions) {
     const auto elsewhere = [&](index_t channels) {
       return std::array<Partition, 4>{partitions[0], Partition::balanced(channels, 1),
                                       random_partition(n[2], mesh.template size<Lat>(), random),
                                       random_partition(n[3], mesh.template size<Lon>(), random)};
     };
-    using Haloed = ShardedView<double****, Kokkos::LayoutRight, ShardDim<2, Lat, Halo<1>>,
-                               ShardDim<3, Lon, Halo<2, 1>, Periodic>>;
     const Haloed a("a", mesh, elsewhere(3)), joined("joined", mesh, elsewhere(6));
     const Field b("b", mesh, elsewhere(3)), y("y", mesh, partitions), dy("dy", mesh, elsewhere(3));
     scatter(a, a0);
@@ -256,13 +246,7 @@ TEST(pointwise, branches_with_other_begins) {
     scatter(right, b0);
     add(space, y, left, right);  // both moved from the same begins
     EXPECT_EQ(difference(y, sum), 0.0);
-    concat_channels(space, joined, a, b);
-    EXPECT_EQ(difference(joined, both), 0.0);
-    const Haloed back_a = a.like("a");
-    const Field back_b  = b.like("b");
-    split_channels(space, joined, back_a, back_b);
-    EXPECT_EQ(difference(back_a, a0), 0.0);
-    EXPECT_EQ(difference(back_b, b0), 0.0);
+    expect_joined(joined, both, a, a0, b, b0);
     MeanSquare mean_square(y, {});
     EXPECT_NEAR(mean_square(space, a, b), loss, 1e-13 * loss);
     mean_square.pullback(space, dy, a, b);

@@ -3,7 +3,6 @@
 // gradients, messages, bits.
 
 #include "layers/bits.hpp"
-#include "layers/on_meshes.hpp"
 #include "layers/reference.hpp"
 #include "shard/layers/norm/batch_norm.hpp"
 #include "shard/layers/norm/group_norm.hpp"
@@ -14,9 +13,7 @@
 namespace shard::testing {
 namespace {
 
-using Field  = OutputOf<double, 2>;
-using Haloed = ShardedView<double****, Kokkos::LayoutRight, ShardDim<2, Lat, Halo<1>>,
-                           ShardDim<3, Lon, Halo<2, 1>, Periodic>>;
+using Field = OutputOf<double, 2>;
 
 /// Which values share statistics: by batch entry, group of channels and cell, or by fewer of them.
 struct Sharing {

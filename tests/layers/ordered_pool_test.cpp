@@ -66,21 +66,16 @@ void check(const Layer& layer, const std::array<index_t, 4>& n, index_t out) {
   pull(ordered, also, dy_whole, x_whole);
   const World<4> expected = gathered(whole, MPI_COMM_SELF);
   EXPECT_EQ(different_bits(gathered(also, MPI_COMM_SELF).v, expected.v), 0) << "on one rank";
-  for (const auto& shape : shapes(world_size())) {
-    const Grid mesh(MPI_COMM_WORLD, {shape[0], shape[1]});
-    for (int which = 0; which < (world_size() > 1 ? 3 : 1); ++which) {
-      SCOPED_TRACE("mesh " + std::to_string(shape[0]) + " x " + std::to_string(shape[1]) +
-                   ", partition " + std::to_string(which));
-      const X x("x", mesh, some_partitions(n, shape, which, random)), dx = x.like("dx");
-      const Y dy("dy", mesh, layer.output_partitions(x.partitions()));
-      scatter(x, x0);
-      scatter(dy, dy0);
-      scatter(dx, World<4>(n));
-      pull(ordered, dx, dy, x);
-      EXPECT_EQ(different_bits(gathered(dx, MPI_COMM_WORLD).v, expected.v), 0);
-      EXPECT_EQ(largest_in_halo(dx), 0.0);
-    }
-  }
+  on_shapes(3, [&](const Grid& mesh, const auto& shape, int which) {
+    const X x("x", mesh, some_partitions(n, shape, which, random)), dx = x.like("dx");
+    const Y dy("dy", mesh, layer.output_partitions(x.partitions()));
+    scatter(x, x0);
+    scatter(dy, dy0);
+    scatter(dx, World<4>(n));
+    pull(ordered, dx, dy, x);
+    EXPECT_EQ(different_bits(gathered(dx, MPI_COMM_WORLD).v, expected.v), 0);
+    EXPECT_EQ(largest_in_halo(dx), 0.0);
+  });
 }
 
 TEST(ordered, maxima) {

@@ -48,32 +48,27 @@ void check(const std::array<index_t, 4>& n, index_t out, index_t groups = 1) {
   const World<4> expected = gathered(whole, MPI_COMM_SELF);
   EXPECT_EQ(different_bits(gathered(also, MPI_COMM_SELF).v, expected.v), 0) << "on one rank";
 
-  for (const auto& shape : shapes(world_size())) {
-    const Grid mesh(MPI_COMM_WORLD, {shape[0], shape[1]});
-    for (int which = 0; which < (world_size() > 1 ? 3 : 1); ++which) {
-      SCOPED_TRACE("mesh " + std::to_string(shape[0]) + " x " + std::to_string(shape[1]) +
-                   ", partition " + std::to_string(which));
-      const X x("x", mesh, some_partitions(n, shape, which, random));
-      const X dx = x.like("dx"), ordered                                 = x.like("dx, ordered");
-      const Y dy("dy", mesh, layer.output_partitions(x.partitions())), y = dy.like("y");
-      scatter(dy, dy0);
-      scatter(ordered, World<4>(n));  // its halo is set to numbers that show
-      layer.template pullback_input<Determinism::ordered>(space, parameters, ordered, dy);
-      EXPECT_EQ(different_bits(gathered(ordered, MPI_COMM_WORLD).v, expected.v), 0);
-      layer.pullback_input(space, parameters, dx, dy);
-      EXPECT_LT(difference(dx, expected), (std::is_same_v<T, float> ? 1e-5 : 1e-12));
-      if constexpr (std::is_same_v<T, double>) {
-        scatter(x, World<4>(n));
-        layer.apply(space, parameters, y, x);
-        const double constants = dot(space, y, dy);  // of those beyond the world
-        scatter(x, random_world(n, random));
-        layer.apply(space, parameters, y, x);
-        const double left = dot(space, y, dy) - constants, right = dot(space, x, ordered);
-        EXPECT_NEAR(left, right, 1e-12 * (std::abs(left) + 1.0));
-      }
-      EXPECT_EQ(largest_in_halo(ordered), 0.0);
+  on_shapes(3, [&](const Grid& mesh, const auto& shape, int which) {
+    const X x("x", mesh, some_partitions(n, shape, which, random));
+    const X dx = x.like("dx"), ordered                                 = x.like("dx, ordered");
+    const Y dy("dy", mesh, layer.output_partitions(x.partitions())), y = dy.like("y");
+    scatter(dy, dy0);
+    scatter(ordered, World<4>(n));  // its halo is set to numbers that show
+    layer.template pullback_input<Determinism::ordered>(space, parameters, ordered, dy);
+    EXPECT_EQ(different_bits(gathered(ordered, MPI_COMM_WORLD).v, expected.v), 0);
+    layer.pullback_input(space, parameters, dx, dy);
+    EXPECT_LT(difference(dx, expected), (std::is_same_v<T, float> ? 1e-5 : 1e-12));
+    if constexpr (std::is_same_v<T, double>) {
+      scatter(x, World<4>(n));
+      layer.apply(space, parameters, y, x);
+      const double constants = dot(space, y, dy);  // of those beyond the world
+      scatter(x, random_world(n, random));
+      layer.apply(space, parameters, y, x);
+      const double left = dot(space, y, dy) - constants, right = dot(space, x, ordered);
+      EXPECT_NEAR(left, right, 1e-12 * (std::abs(left) + 1.0));
     }
-  }
+    EXPECT_EQ(largest_in_halo(ordered), 0.0);
+  });
 }
 
 using On      = PoleFold<3, Pole::on_row>;
@@ -122,26 +117,24 @@ void check_interpolation(const std::array<index_t, 2>& m) {
   scatter(dy_whole, dy0);
   layer.pullback(space, whole, dy_whole);
   const World<4> expected = gathered(whole, MPI_COMM_SELF);
-  for (const auto& shape : shapes(world_size())) {
-    const Grid mesh(MPI_COMM_WORLD, {shape[0], shape[1]});
-    for (int which = 0; which < (world_size() > 1 ? 3 : 1); ++which) {
-      SCOPED_TRACE("mesh " + std::to_string(shape[0]) + " x " + std::to_string(shape[1]) +
-                   ", partition " + std::to_string(which));
-      const X ordered("dx, ordered", mesh, some_partitions(n, shape, which, random));
-      const Y dy("dy", mesh, layer.output_partitions(ordered.partitions(), m));
-      scatter(dy, dy0);
-      scatter(ordered, World<4>(n));
-      layer.template pullback<Determinism::ordered>(space, ordered, dy);
-      EXPECT_EQ(different_bits(gathered(ordered, MPI_COMM_WORLD).v, expected.v), 0);
-      EXPECT_EQ(largest_in_halo(ordered), 0.0);
-    }
-  }
+  on_shapes(3, [&](const Grid& mesh, const auto& shape, int which) {
+    const X ordered("dx, ordered", mesh, some_partitions(n, shape, which, random));
+    const Y dy("dy", mesh, layer.output_partitions(ordered.partitions(), m));
+    scatter(dy, dy0);
+    scatter(ordered, World<4>(n));
+    layer.template pullback<Determinism::ordered>(space, ordered, dy);
+    EXPECT_EQ(different_bits(gathered(ordered, MPI_COMM_WORLD).v, expected.v), 0);
+    EXPECT_EQ(largest_in_halo(ordered), 0.0);
+  });
 }
 
 TEST(ordered, T11_interpolation) {
   check_interpolation<Interpolate<2>, Halo<3, 0>>({13, 18});
   check_interpolation<Interpolate<2, LinearCorners>, Halo<3, 0>>({13, 16});
   check_interpolation<Interpolate<2, Nearest>, Halo<0>>({11, 4});
+  check_interpolation<Interpolate<2, Bicubic>, Halo<9>>({9, 11});
+  check_interpolation<Interpolate<2, BicubicCorners>, Halo<9>>({10, 5});
+  check_interpolation<Interpolate<2, Area<2>>, Halo<9>>({4, 11});
 }
 
 /// Partitions of n cells: any, and those with all cells on one rank.

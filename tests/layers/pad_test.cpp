@@ -107,31 +107,26 @@ void check(const Layer& layer, const std::array<index_t, Rank>& n, int sign = 1)
   });
   const bool single      = std::is_same_v<T, float>;
   const double tolerance = single ? 1e-5 : 1e-12, exact = single ? 1e-7 : 0.0;
-  for (const auto& shape : shapes(world_size())) {
-    const Grid mesh(MPI_COMM_WORLD, {shape[0], shape[1]});
-    for (int which = 0; which < 3; ++which) {
-      SCOPED_TRACE("mesh " + std::to_string(shape[0]) + " x " + std::to_string(shape[1]) +
-                   ", partition " + std::to_string(which));
-      const F x("x", mesh, some_partitions(n, shape, which, random)), dx = x.like("dx");
-      scatter(x, x0);
-      for (const bool own : {true, false}) {  // the owners' partition, and any other
-        const F y(
-            "y", mesh,
-            own ? layer.output_partitions(x.partitions()) : some_partitions(m, shape, 1, random));
-        const F dy = y.like("dy");
-        scatter(y, World<rank>(m));
-        layer.apply(space, y, x);
-        EXPECT_LE(difference(y, y0), exact);
-        layer.pushforward(space, y, x, x);
-        EXPECT_LE(difference(y, ty0), exact);
-        scatter(dy, dy0);
-        scatter(dx, x0);
-        layer.pullback(space, dx, dy, x);
-        EXPECT_LT(difference(dx, dx0), tolerance);
-        EXPECT_LE(difference(dy, dy0), exact) << "dy has changed";
-      }
+  on_shapes(3, [&](const Grid& mesh, const auto& shape, int which) {
+    const F x("x", mesh, some_partitions(n, shape, which, random)), dx = x.like("dx");
+    scatter(x, x0);
+    for (const bool own : {true, false}) {  // the owners' partition, and any other
+      const F y(
+          "y", mesh,
+          own ? layer.output_partitions(x.partitions()) : some_partitions(m, shape, 1, random));
+      const F dy = y.like("dy");
+      scatter(y, World<rank>(m));
+      layer.apply(space, y, x);
+      EXPECT_LE(difference(y, y0), exact);
+      layer.pushforward(space, y, x, x);
+      EXPECT_LE(difference(y, ty0), exact);
+      scatter(dy, dy0);
+      scatter(dx, x0);
+      layer.pullback(space, dx, dy, x);
+      EXPECT_LT(difference(dx, dx0), tolerance);
+      EXPECT_LE(difference(dy, dy0), exact) << "dy has changed";
     }
-  }
+  });
 }
 
 using Vector = PoleFold<3, Pole::on_row, Parity::odd>;
@@ -184,18 +179,15 @@ TEST(pad, golden_values_of_earth_and_mirror) {
                                    {7, 4, 5, 6, 7, 4, 5}});
   Random random(seed());
   const auto compare = [&](const auto& layer, const World<4>& expected) {
-    for (const auto& shape : shapes(world_size())) {
-      const Grid mesh(MPI_COMM_WORLD, {shape[0], shape[1]});
-      for (int which = 0; which < 3; ++which) {
-        const Plane x("x", mesh, some_partitions(x0.n, shape, which, random));
-        const Plane y("y", mesh, layer.output_partitions(x.partitions())), back = x.like("back");
-        scatter(x, x0);
-        layer.apply(Space(), y, x);
-        EXPECT_EQ(difference(y, expected), 0.0);
-        Unpad<2>{.low = layer.low, .high = layer.high}.apply(Space(), back, y);
-        EXPECT_EQ(difference(back, x0), 0.0);
-      }
-    }
+    on_shapes(3, [&](const Grid& mesh, const auto& shape, int which) {
+      const Plane x("x", mesh, some_partitions(x0.n, shape, which, random));
+      const Plane y("y", mesh, layer.output_partitions(x.partitions())), back = x.like("back");
+      scatter(x, x0);
+      layer.apply(Space(), y, x);
+      EXPECT_EQ(difference(y, expected), 0.0);
+      Unpad<2>{.low = layer.low, .high = layer.high}.apply(Space(), back, y);
+      EXPECT_EQ(difference(back, x0), 0.0);
+    });
   };
   compare(EarthPad{.low = {1, 1}, .high = {1, 2}}, earth);
   compare(MirrorPad{.low = {1, 1}, .high = {1, 2}}, mirror);

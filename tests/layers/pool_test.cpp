@@ -153,34 +153,29 @@ void check(const Layer& layer,
   const auto w   = serial.weights(x0);
   auto y0        = forward(w, x0, count_of(ny));
   const auto ty0 = forward(w, tx0, count_of(ny)), dx0 = backward(w, dy0, count_of(nx));
-  for (const auto& shape : shapes(world_size())) {
-    const Grid mesh(MPI_COMM_WORLD, {shape[0], shape[1]});
-    for (int which = 0; which < (world_size() > 1 ? 2 : 1); ++which) {
-      SCOPED_TRACE("mesh " + std::to_string(shape[0]) + " x " + std::to_string(shape[1]) +
-                   ", partition " + std::to_string(which));
-      const X x("x", mesh, parts_of<X>(extents, shape, which, random));
-      const X dx = x.like("dx"), tx = x.like("tx");
-      const Y y("y", mesh, layer.output_partitions(x.partitions()));
-      const Y dy = y.like("dy"), ty = y.like("ty");
-      scatter(x, world_of<rank>(nx, x0));
-      scatter(tx, world_of<rank>(nx, tx0));
-      scatter(dy, world_of<rank>(ny, dy0));
-      scatter(dx, World<rank>(extents));
-      if constexpr (is_max<Layer>) {
-        const auto state = layer.state(x);
-        layer.apply(Space(), state, y, x);
-        layer.pushforward(Space(), state, ty, tx, x);
-        layer.pullback(Space(), state, dx, dy, x);
-      } else {
-        layer.apply(Space(), y, x);
-        layer.pushforward(Space(), ty, tx, x);
-        layer.pullback(Space(), dx, dy, x);
-      }
-      EXPECT_LT(difference(y, world_of<rank>(ny, y0)), is_max<Layer> ? 1e-300 : 1e-12);
-      EXPECT_LT(difference(ty, world_of<rank>(ny, ty0)), 1e-12);
-      EXPECT_LT(difference(dx, world_of<rank>(nx, dx0)), 1e-12);
+  on_shapes(2, [&](const Grid& mesh, const auto& shape, int which) {
+    const X x("x", mesh, parts_of<X>(extents, shape, which, random));
+    const X dx = x.like("dx"), tx = x.like("tx");
+    const Y y("y", mesh, layer.output_partitions(x.partitions()));
+    const Y dy = y.like("dy"), ty = y.like("ty");
+    scatter(x, world_of<rank>(nx, x0));
+    scatter(tx, world_of<rank>(nx, tx0));
+    scatter(dy, world_of<rank>(ny, dy0));
+    scatter(dx, World<rank>(extents));
+    if constexpr (is_max<Layer>) {
+      const auto state = layer.state(x);
+      layer.apply(Space(), state, y, x);
+      layer.pushforward(Space(), state, ty, tx, x);
+      layer.pullback(Space(), state, dx, dy, x);
+    } else {
+      layer.apply(Space(), y, x);
+      layer.pushforward(Space(), ty, tx, x);
+      layer.pullback(Space(), dx, dy, x);
     }
-  }
+    EXPECT_LT(difference(y, world_of<rank>(ny, y0)), is_max<Layer> ? 1e-300 : 1e-12);
+    EXPECT_LT(difference(ty, world_of<rank>(ny, ty0)), 1e-12);
+    EXPECT_LT(difference(dx, world_of<rank>(nx, dx0)), 1e-12);
+  });
 }
 
 using W  = Wide<Zero, Zero>;
@@ -390,32 +385,29 @@ void check_pixels(const std::array<index_t, static_cast<std::size_t>(X::rank)>& 
         x0[place(nx, n, (c * r[0] + z % r[0]) * r[1] * r[2] + y % r[1] * r[2] + x % r[2], z / r[0],
                  y / r[1], x / r[2])];
   }
-  for (const auto& shape : shapes(world_size())) {
-    const Grid mesh(MPI_COMM_WORLD, {shape[0], shape[1]});
-    for (int which = 0; which < 2; ++which) {
-      const X x("x", mesh, parts_of<X>(extents, shape, which, random));
-      const X y("y", mesh, shuffle.output_partitions(x.partitions()));
-      ASSERT_EQ(unshuffle.output_partitions(y.partitions()), x.partitions());
-      const X back = x.like("back");
-      scatter(x, world_of<rank>(nx, x0));
-      shuffle.apply(Space(), y, x);
-      EXPECT_EQ(difference(y, world_of<rank>(ny, y0)), 0.0);
-      unshuffle.apply(Space(), back, y);
-      EXPECT_EQ(difference(back, world_of<rank>(nx, x0)), 0.0);
-      scatter(y, World<rank>(of_rank<rank>(ny)));
-      shuffle.pushforward(Space(), y, back, x);
-      EXPECT_EQ(difference(y, world_of<rank>(ny, y0)), 0.0);
-      scatter(back, World<rank>(extents));
-      unshuffle.pushforward(Space(), back, y, y);
-      EXPECT_EQ(difference(back, world_of<rank>(nx, x0)), 0.0);
-      scatter(back, World<rank>(extents));
-      shuffle.pullback(Space(), back, y, x);
-      EXPECT_EQ(difference(back, world_of<rank>(nx, x0)), 0.0);
-      scatter(y, World<rank>(of_rank<rank>(ny)));
-      unshuffle.pullback(Space(), y, x, y);
-      EXPECT_EQ(difference(y, world_of<rank>(ny, y0)), 0.0);
-    }
-  }
+  on_shapes(2, [&](const Grid& mesh, const auto& shape, int which) {
+    const X x("x", mesh, parts_of<X>(extents, shape, which, random));
+    const X y("y", mesh, shuffle.output_partitions(x.partitions()));
+    ASSERT_EQ(unshuffle.output_partitions(y.partitions()), x.partitions());
+    const X back = x.like("back");
+    scatter(x, world_of<rank>(nx, x0));
+    shuffle.apply(Space(), y, x);
+    EXPECT_EQ(difference(y, world_of<rank>(ny, y0)), 0.0);
+    unshuffle.apply(Space(), back, y);
+    EXPECT_EQ(difference(back, world_of<rank>(nx, x0)), 0.0);
+    scatter(y, World<rank>(of_rank<rank>(ny)));
+    shuffle.pushforward(Space(), y, back, x);
+    EXPECT_EQ(difference(y, world_of<rank>(ny, y0)), 0.0);
+    scatter(back, World<rank>(extents));
+    unshuffle.pushforward(Space(), back, y, y);
+    EXPECT_EQ(difference(back, world_of<rank>(nx, x0)), 0.0);
+    scatter(back, World<rank>(extents));
+    shuffle.pullback(Space(), back, y, x);
+    EXPECT_EQ(difference(back, world_of<rank>(nx, x0)), 0.0);
+    scatter(y, World<rank>(of_rank<rank>(ny)));
+    unshuffle.pullback(Space(), y, x, y);
+    EXPECT_EQ(difference(y, world_of<rank>(ny, y0)), 0.0);
+  });
 }
 
 TEST(pool, shuffled_pixels) {

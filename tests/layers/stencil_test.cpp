@@ -80,33 +80,28 @@ void check(const std::array<index_t, 3>& n) {
   const auto y_expected = gathered(y1, MPI_COMM_SELF), dx_expected = gathered(dx1, MPI_COMM_SELF);
   EXPECT_EQ(different_bits(gathered(also, MPI_COMM_SELF).v, dx_expected.v), 0) << "on one rank";
 
-  for (const auto& shape : shapes(world_size())) {
-    const Grid mesh(MPI_COMM_WORLD, {shape[0], shape[1]});
-    for (int which = 0; which < (world_size() > 1 ? 3 : 1); ++which) {
-      SCOPED_TRACE("mesh " + std::to_string(shape[0]) + " x " + std::to_string(shape[1]) +
-                   ", partition " + std::to_string(which));
-      std::array<Partition, 3> p{Partition::balanced(n[0], 1),
-                                 some_partition(n[1], shape[0], which, random),
-                                 some_partition(n[2], shape[1], which, random)};
-      const bool shared = which == 1;  // read straight from the owners' memory
-      const X x = made<X>("x", mesh, p, shared), dx = x.like("dx"), ordered = x.like("dx, ordered");
-      const Y y = made<Y>("y", mesh, p, shared), dy = y.like("dy");
-      scatter(x, x0);
-      scatter(dy, dy0);
-      scatter(ordered, World<3>(n));
-      stencil.apply(space, y, x);
-      EXPECT_EQ(wrong_cells(stencil, y, x), 0);
-      EXPECT_EQ(different_bits(gathered(y, MPI_COMM_WORLD).v, y_expected.v), 0);
-      stencil.template pullback<Determinism::ordered>(space, ordered, dy);
-      const auto result = gathered(ordered, MPI_COMM_WORLD);
-      EXPECT_EQ(different_bits(result.v, dx_expected.v), 0);
-      EXPECT_EQ(largest_in_halo(ordered), 0.0);
-      stencil.pullback(space, dx, dy);
-      EXPECT_LT(difference(dx, dx_expected), (is_single ? 1e-5 : 1e-12));
-      if (is_single) continue;
-      EXPECT_NEAR(product(y_expected.v, dy0.v), product(x0.v, result.v), 1e-11);
-    }
-  }
+  on_shapes(3, [&](const Grid& mesh, const auto& shape, int which) {
+    std::array<Partition, 3> p{Partition::balanced(n[0], 1),
+                               some_partition(n[1], shape[0], which, random),
+                               some_partition(n[2], shape[1], which, random)};
+    const bool shared = which == 1;  // read straight from the owners' memory
+    const X x = made<X>("x", mesh, p, shared), dx = x.like("dx"), ordered = x.like("dx, ordered");
+    const Y y = made<Y>("y", mesh, p, shared), dy = y.like("dy");
+    scatter(x, x0);
+    scatter(dy, dy0);
+    scatter(ordered, World<3>(n));
+    stencil.apply(space, y, x);
+    EXPECT_EQ(wrong_cells(stencil, y, x), 0);
+    EXPECT_EQ(different_bits(gathered(y, MPI_COMM_WORLD).v, y_expected.v), 0);
+    stencil.template pullback<Determinism::ordered>(space, ordered, dy);
+    const auto result = gathered(ordered, MPI_COMM_WORLD);
+    EXPECT_EQ(different_bits(result.v, dx_expected.v), 0);
+    EXPECT_EQ(largest_in_halo(ordered), 0.0);
+    stencil.pullback(space, dx, dy);
+    EXPECT_LT(difference(dx, dx_expected), (is_single ? 1e-5 : 1e-12));
+    if (is_single) return;
+    EXPECT_NEAR(product(y_expected.v, dy0.v), product(x0.v, result.v), 1e-11);
+  });
 }
 
 template <class T, class Layout, class H0, class B0, class H1, class B1, class H2, class B2>

@@ -126,30 +126,26 @@ TEST(windows, B8_cross_embed_concatenates_its_branches) {
   add_branch(layer.branch<1>(), 1);
   add_branch(layer.branch<2>(), 2);
 
-  for (const auto& shape : shapes(world_size())) {
-    const Grid mesh(MPI_COMM_WORLD, {shape[0], shape[1]});
-    for (int which = 0; which < 2; ++which) {
-      SCOPED_TRACE("mesh " + std::to_string(shape[0]) + " x " + std::to_string(shape[1]));
-      const X x("x", mesh, some_partitions(nx, shape, which, random));
-      const X dx = x.like("dx"), tx = x.like("tx");
-      const Flat y("y", mesh, layer.output_partitions(x.partitions()));
-      const Flat dy = y.like("dy"), ty = y.like("ty");
-      scatter(x, x0);
-      scatter(tx, tx0);
-      scatter(dy, dy0);
-      layer.apply(space, parameters, y, x);
-      EXPECT_LT(difference(y, y0), 1e-12);
-      layer.pushforward(space, parameters, tangents, ty, tx, x);
-      EXPECT_LT(difference(ty, ty0), 1e-12);
-      const auto gradients = make_parameters<double>(layer, "g");
-      layer.pullback(space, parameters, gradients, dx, dy, x);
-      EXPECT_LT(difference(dx, dx0), 1e-12);
-      for (std::size_t i = 0; i < 3; ++i) {
-        EXPECT_LT(difference(summed(gradients.branches[i].weight, x), dw0[i]), 1e-12);
-        EXPECT_LT(difference(summed(gradients.branches[i].bias, x), db0[i]), 1e-12);
-      }
+  on_shapes(2, [&](const Grid& mesh, const auto& shape, int which) {
+    const X x("x", mesh, some_partitions(nx, shape, which, random));
+    const X dx = x.like("dx"), tx = x.like("tx");
+    const Flat y("y", mesh, layer.output_partitions(x.partitions()));
+    const Flat dy = y.like("dy"), ty = y.like("ty");
+    scatter(x, x0);
+    scatter(tx, tx0);
+    scatter(dy, dy0);
+    layer.apply(space, parameters, y, x);
+    EXPECT_LT(difference(y, y0), 1e-12);
+    layer.pushforward(space, parameters, tangents, ty, tx, x);
+    EXPECT_LT(difference(ty, ty0), 1e-12);
+    const auto gradients = make_parameters<double>(layer, "g");
+    layer.pullback(space, parameters, gradients, dx, dy, x);
+    EXPECT_LT(difference(dx, dx0), 1e-12);
+    for (std::size_t i = 0; i < 3; ++i) {
+      EXPECT_LT(difference(summed(gradients.branches[i].weight, x), dw0[i]), 1e-12);
+      EXPECT_LT(difference(summed(gradients.branches[i].bias, x), db0[i]), 1e-12);
     }
-  }
+  });
 }
 
 struct Level;

@@ -20,10 +20,6 @@ namespace {
 using namespace shard;
 using namespace shard::testing;
 
-using Conv3 = Conv<Kernel<3, 3>, Padding<1, 1>>;
-using Down  = Conv<Kernel<3, 3>, Stride<2, 2>, Padding<1, 1>>;
-using Up    = ConvTranspose<Kernel<3, 3>, Stride<2, 2>, Padding<1, 1>>;
-
 /// What a chain's pullback says of its adjoints.
 impl::Lifetimes chain_of(const std::vector<index_t>& sizes) {
   impl::Lifetimes lives;

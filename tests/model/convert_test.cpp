@@ -30,8 +30,6 @@ constexpr bool halo_is(int width) {
   return s.lo == width && s.hi == width;
 }
 
-using Conv1  = Conv<Kernel<1, 1>>;
-using Conv3  = Conv<Kernel<3, 3>, Padding<1, 1>>;
 using Wide   = Conv<Kernel<1, 3>, Padding<0, 1>>;
 using Up2    = ConvTranspose<Kernel<2, 2>, Stride<2, 2>>;
 using Up4    = ConvTranspose<Kernel<4, 4>, Stride<2, 2>, Padding<1, 1>>;
@@ -279,7 +277,6 @@ TEST(Convert, OneLayerIsReplacedByItsName) {
 }
 
 // validate_sharding
-using Down  = Conv<Kernel<3, 3>, Stride<2, 2>, Padding<1, 1>>;
 using Wide5 = Conv<Kernel<9, 9>, Padding<4, 4>>;
 using Back  = ConvTranspose<Kernel<4, 4>, Stride<2, 2>, Padding<1, 1>>;
 auto levels() {

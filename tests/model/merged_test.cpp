@@ -6,19 +6,14 @@
 #include <string>
 
 #include "merged_support.hpp"
-#include "shard/autodiff/checks.hpp"
+#include "model_checks.hpp"
 #include "shard/model/conversion_report.hpp"
-#include "support/counting.hpp"
 
 namespace {
 
 using namespace shard;
 using namespace shard::testing;
 
-using Conv1 = Conv<Kernel<1, 1>>;
-using Conv3 = Conv<Kernel<3, 3>, Padding<1, 1>>;
-using Down  = Conv<Kernel<3, 3>, Stride<2, 2>, Padding<1, 1>>;
-using Up    = ConvTranspose<Kernel<3, 3>, Stride<2, 2>, Padding<1, 1>>;
 using Globe = PeriodicConv<Kernel<3, 3>>;
 using Wraps = Conv<Kernel<3, 3>, Padding<1, 1>, PaddingMode<Periodic>>;
 
@@ -204,35 +199,14 @@ TEST(Merged, TangentAndAdjointAreAPair) {
   const auto model = blocks();
   const Mesh<Lat, Lon> mesh(MPI_COMM_WORLD, {0, 0});
   const auto merged = domain_parallel<Lat, Lon>(model, mesh, merge_halos<MergeAlways>());
-  const Space space;
-  const auto x = merged.input("x", {1, 2, 9, 12}), tx = x.like("tx");
-  const auto dy = merged.output(x);
-  fill(x, 0.1);
-  fill(tx, 0.2);
-  fill(dy, 0.3);
-  EXPECT_LT(dot_product_error(space, merged, x, tx, dy), 1e-13);
-  EXPECT_LT(tangent_error(space, merged, x, tx, dy), 1e-8);
+  expect_pair(merged, {1, 2, 9, 12});
 }
 
 TEST(Merged, NothingIsAllocatedAfterTheFirstStep) {
   const auto model = three();
   const Mesh<Lat> mesh(MPI_COMM_WORLD, {0});
   const auto merged = domain_parallel<Lat>(model, mesh, merge_halos<MergeAlways>());
-  const Space space;
-  const auto x = merged.input("x", {1, 2, 13, 12}), dx = x.like("dx");
-  fill(x, 0.1);
-  const auto dy = merged.output(x);
-  fill(dy, 0.4);
-  const auto step = [&] {
-    merged(space, x);
-    merged.pullback(space, dx, dy, x);
-  };
-  step();
-  step();
-  const Counts steady = count(step);
-  EXPECT_EQ(steady.allocations, 0) << steady;
-  EXPECT_EQ(steady.deallocations, 0) << steady;
-  EXPECT_EQ(steady.requests, 0) << steady;
+  expect_steady(merged, {1, 2, 13, 12});
 }
 
 TEST(Merged, WhatDoesNotFitIsSaidOnAllRanks) {

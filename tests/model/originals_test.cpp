@@ -69,8 +69,6 @@ TEST(Originals, HaloValuesOfConstantShards) {
     }
 }
 
-using Conv3 = Conv<Kernel<3, 3>, Padding<1, 1>>;
-
 TEST(Originals, Convolution) { check(Extents<4>{1, 4, 16, 32}, Conv3{4, 8}); }
 TEST(Originals, GroupNorms) { check(Extents<4>{2, 16, 32, 64}, GroupNorm{4, 16}); }
 TEST(Originals, ModelOfFourLayers) {

@@ -282,34 +282,6 @@ TEST(redistribution, into_a_new_field) {
   EXPECT_EQ(back.partition(1), shard::Partition::balanced(9, mesh.size<B>()));
 }
 
-/// The sum over owned cells of this rank, if it counts.
-template <class X, class Y>
-double local_product(const X& x, const Y& y, bool counts) {
-  double sum = 0;
-  std::vector<double> cells;
-  on_cells(x, [&](double& cell, index_t, index_t) { cells.push_back(cell); });
-  std::size_t n = 0;
-  on_cells(y, [&](double& cell, index_t, index_t) {
-    sum += counts ? cell * cells[n] : 0;
-    ++n;
-  });
-  return sum;
-}
-double over_ranks(double mine) {
-  MPI_Allreduce(MPI_IN_PLACE, &mine, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
-  return mine;
-}
-
-/// The inner product of a value and its cotangent, as redistribute_adjoint tells: where a mesh axis
-/// replicates both, one of its ranks counts; else all do.
-template <class X, class DX>
-double inner_product(const X& x, const DX& dx, const Grid& mesh) {
-  const bool shared_a = is_replicated_v<X, A> && is_replicated_v<DX, A>;
-  const bool shared_b = is_replicated_v<X, B> && is_replicated_v<DX, B>;
-  return over_ranks(local_product(
-      x, dx, (!shared_a || mesh.coordinate<A>() == 0) && (!shared_b || mesh.coordinate<B>() == 0)));
-}
-
 /// A field of another type; dimensions that the same axes cut have the same partition.
 template <class D, class Field>
 D placed_like(const Field& field) {

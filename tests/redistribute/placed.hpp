@@ -173,6 +173,27 @@ int wrong_cells(const Field& field, const Grid& mesh, const Wanted& wanted) {
   return wrong;
 }
 
+inline double over_ranks(double mine) {
+  MPI_Allreduce(MPI_IN_PLACE, &mine, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+  return mine;
+}
+
+/// The inner product of a value and its cotangent, as redistribute_adjoint tells: where a mesh axis
+/// replicates both, one of its ranks counts; else all do.
+template <class X, class DX>
+double inner_product(const X& x, const DX& dx, const Grid& mesh) {
+  constexpr bool shared_a = is_replicated_v<X, A> && is_replicated_v<DX, A>;
+  constexpr bool shared_b = is_replicated_v<X, B> && is_replicated_v<DX, B>;
+  const bool counts =
+      (!shared_a || mesh.coordinate<A>() == 0) && (!shared_b || mesh.coordinate<B>() == 0);
+  std::vector<double> cells;
+  on_cells(x, [&](double& cell, index_t, index_t) { cells.push_back(cell); });
+  double sum    = 0;
+  std::size_t n = 0;
+  on_cells(dx, [&](double& cell, index_t, index_t) { sum += counts ? cell * cells[n] : 0, ++n; });
+  return over_ranks(sum);
+}
+
 }  // namespace placed_test
 
 #endif

@@ -67,53 +67,50 @@ void check_terms() {
     wanted[3] = 0;
     floats += static_cast<float>(x);
   }
-  for (const auto& shape : shapes(world_size())) {
-    const Grid mesh(MPI_COMM_WORLD, {shape[0], shape[1]});
-    for (int which = 0; which < 2; ++which) {
-      const Field a(
-          "a", mesh,
-          {Partition::balanced(size[0], 1), some_partition(size[1], shape[0], which, random),
-           some_partition(size[2], shape[1], which, random)});
-      const Field b = a.like("b");
-      for (const auto& [field, ahead] : {std::pair(a, 0), std::pair(b, 1)}) {
-        const auto host = create_mirror_view(field);
-        Kokkos::deep_copy(host.view(), std::nan(""));
-        for_owned(host, [&, plus = ahead](const auto& i, auto& v) {
-          v = value((i[0] * size[1] + i[1]) * size[2] + i[2] + plus);
-        });
-        deep_copy(space, field, host);
-        space.fence();
-      }
-      const BudgetTerm<Field> term{a, b};
-      const auto on_mesh = reduce<Sum, Sum, Max, Min>(space, a, term);
-      const auto exact   = reduce<Determinism::ordered, Sum, Sum, Max, Min>(space, a, term);
-      for (std::size_t n = 0; n < 4; ++n)
-        EXPECT_NEAR(on_mesh[n], static_cast<double>(wanted[n]), 1e-6) << n;
-      // long double is exact enough for the correctly rounded sum
-      EXPECT_EQ(exact[0], static_cast<double>(wanted[0]));
-      EXPECT_EQ(exact[1], static_cast<double>(wanted[1]));
-      EXPECT_EQ(exact[2], static_cast<double>(wanted[2]));
-      EXPECT_EQ(exact[3], 0.0);
-      const auto expect_set = [&](const auto& results) {
-        for (const auto& [n, field] : {std::pair(0U, a), std::pair(1U, b)}) {
-          EXPECT_EQ(results[n][0],
-                    (reduce<Determinism::ordered>(space, field, FieldTerm<Field>{field})));
-          EXPECT_EQ(results[n][1], (reduce<Max>(space, field, FieldTerm<Field>{field})));
-        }
-      };
-      const std::vector<Field> set{a, b};
-      expect_set(reduce<Determinism::ordered, Sum, Max>(space, set, SumAndMaxTerm()));
-      EXPECT_TRUE((reduce<Sum, Max>(space, std::vector<Field>(), SumAndMaxTerm()).empty()));
-      // two at once, finished in the other order
-      auto first  = start_reduce<Determinism::ordered>(space, a, FirstTerm<Field>{a});
-      auto second = start_reduce(space, a, FirstTerm<Field>{b});
-      { const auto dropped = start_reduce<Max>(space, a, FirstTerm<Field>{b}); }
-      const double other = second.finish();
-      EXPECT_EQ(first.finish(), static_cast<double>(floats));
-      EXPECT_EQ(std::bit_cast<std::uint64_t>(other),
-                std::bit_cast<std::uint64_t>(reduce(space, a, FirstTerm<Field>{b})));
+  on_shapes(2, [&](const Grid& mesh, const auto& shape, int which) {
+    const Field a(
+        "a", mesh,
+        {Partition::balanced(size[0], 1), some_partition(size[1], shape[0], which, random),
+         some_partition(size[2], shape[1], which, random)});
+    const Field b = a.like("b");
+    for (const auto& [field, ahead] : {std::pair(a, 0), std::pair(b, 1)}) {
+      const auto host = create_mirror_view(field);
+      Kokkos::deep_copy(host.view(), std::nan(""));
+      for_owned(host, [&, plus = ahead](const auto& i, auto& v) {
+        v = value((i[0] * size[1] + i[1]) * size[2] + i[2] + plus);
+      });
+      deep_copy(space, field, host);
+      space.fence();
     }
-  }
+    const BudgetTerm<Field> term{a, b};
+    const auto on_mesh = reduce<Sum, Sum, Max, Min>(space, a, term);
+    const auto exact   = reduce<Determinism::ordered, Sum, Sum, Max, Min>(space, a, term);
+    for (std::size_t n = 0; n < 4; ++n)
+      EXPECT_NEAR(on_mesh[n], static_cast<double>(wanted[n]), 1e-6) << n;
+    // long double is exact enough for the correctly rounded sum
+    EXPECT_EQ(exact[0], static_cast<double>(wanted[0]));
+    EXPECT_EQ(exact[1], static_cast<double>(wanted[1]));
+    EXPECT_EQ(exact[2], static_cast<double>(wanted[2]));
+    EXPECT_EQ(exact[3], 0.0);
+    const auto expect_set = [&](const auto& results) {
+      for (const auto& [n, field] : {std::pair(0U, a), std::pair(1U, b)}) {
+        EXPECT_EQ(results[n][0],
+                  (reduce<Determinism::ordered>(space, field, FieldTerm<Field>{field})));
+        EXPECT_EQ(results[n][1], (reduce<Max>(space, field, FieldTerm<Field>{field})));
+      }
+    };
+    const std::vector<Field> set{a, b};
+    expect_set(reduce<Determinism::ordered, Sum, Max>(space, set, SumAndMaxTerm()));
+    EXPECT_TRUE((reduce<Sum, Max>(space, std::vector<Field>(), SumAndMaxTerm()).empty()));
+    // two at once, finished in the other order
+    auto first  = start_reduce<Determinism::ordered>(space, a, FirstTerm<Field>{a});
+    auto second = start_reduce(space, a, FirstTerm<Field>{b});
+    { const auto dropped = start_reduce<Max>(space, a, FirstTerm<Field>{b}); }
+    const double other = second.finish();
+    EXPECT_EQ(first.finish(), static_cast<double>(floats));
+    EXPECT_EQ(std::bit_cast<std::uint64_t>(other),
+              std::bit_cast<std::uint64_t>(reduce(space, a, FirstTerm<Field>{b})));
+  });
   using Bare = ShardedView<double***, Layout, ShardDim<1, Lat>>;
   const Bare none("none", Grid(MPI_COMM_WORLD, {0, 0}), {3, 0, 37});
   const auto nothing = reduce<Sum, Sum, Max, Min>(space, none, BudgetTerm<Bare>{none, none});

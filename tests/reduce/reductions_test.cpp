@@ -62,16 +62,11 @@ double off(const Field& f, const Values& values) {
 template <class Body>
 void on_all(const Body& body) {
   Random random(seed());
-  for (const auto& shape : shapes(world_size())) {
-    const Grid mesh(MPI_COMM_WORLD, {shape[0], shape[1]});
-    for (int which = 0; which < (world_size() > 1 ? 3 : 1); ++which) {
-      SCOPED_TRACE("mesh " + std::to_string(shape[0]) + " x " + std::to_string(shape[1]) +
-                   ", partition " + std::to_string(which));
-      body(mesh, std::array<Partition, 3>{Partition::balanced(size[0], 1),
-                                          some_partition(size[1], shape[0], which, random),
-                                          some_partition(size[2], shape[1], which, random)});
-    }
-  }
+  on_shapes(3, [&](const Grid& mesh, const auto& shape, int which) {
+    body(mesh, std::array<Partition, 3>{Partition::balanced(size[0], 1),
+                                        some_partition(size[1], shape[0], which, random),
+                                        some_partition(size[2], shape[1], which, random)});
+  });
 }
 
 /// Values that T holds exactly.

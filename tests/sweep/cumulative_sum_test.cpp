@@ -12,22 +12,11 @@
 #include <cstdint>
 #include <vector>
 
-#include "support/field_inputs.hpp"
-#include "support/thrown.hpp"
+#include "sweep/fields.hpp"
 
 namespace sweep_cumulative_test {
 
-struct Member;
-struct Lat;
-struct Lon;
-
-using namespace shard;
-using namespace shard::testing;
-using Space = Kokkos::DefaultHostExecutionSpace;
-template <class T, class Layout = Kokkos::LayoutRight>
-using FieldOf = ShardedView<T**, Layout, ShardDim<0, Lat, Halo<1, 2>, Symmetric>,
-                            ShardDim<1, Lon, Halo<2, 1>, Periodic>, Kokkos::HostSpace>;
-using Field   = FieldOf<double>;
+using namespace sweep_fields;
 
 /// Sums of these depend on the order of additions.
 template <class T>
@@ -37,9 +26,7 @@ T value_at(index_t i, index_t j) {
 }
 template <class F>
 void fill(const F& f) {
-  for (index_t i = 0; i < f.extent(0); ++i)
-    for (index_t j = 0; j < f.extent(1); ++j)
-      f(i, j) = value_at<typename F::non_const_value_type>(f.to_global(0, i), f.to_global(1, j));
+  set(f, value_at<typename F::non_const_value_type>);
 }
 
 /// Points that differ from a loop's.

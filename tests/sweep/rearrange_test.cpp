@@ -15,39 +15,14 @@
 
 #include "shard/autodiff/tape.hpp"
 #include "shard/redistribute/rearrange.hpp"
-#include "support/field_inputs.hpp"
-#include "support/thrown.hpp"
+#include "sweep/fields.hpp"
 
 namespace sweep_rearrange_test {
 
-struct Member;
-struct Lat;
-struct Lon;
-
-using namespace shard;
-using namespace shard::testing;
-using Space = Kokkos::DefaultHostExecutionSpace;
-using Field = ShardedView<double**, Kokkos::LayoutRight, ShardDim<0, Lat, Halo<1, 2>, Symmetric>,
-                          ShardDim<1, Lon, Halo<2, 1>, Periodic>, Kokkos::HostSpace>;
-
-constexpr index_t rows = 11, columns = 14;
+using namespace sweep_fields;
 
 /// Sums of these depend on the order of additions.
 double value_at(index_t i, index_t j) { return 0.1 * static_cast<double>((i * 37 + j * 11) % 101); }
-
-template <class F, class Value>
-void set(const F& f, const Value& value) {
-  for (index_t i = 0; i < f.extent(0); ++i)
-    for (index_t j = 0; j < f.extent(1); ++j) f(i, j) = value(f.to_global(0, i), f.to_global(1, j));
-}
-template <class F, class Value>
-int wrong_points(const F& f, const Value& value) {
-  int wrong = 0;
-  for (index_t i = 0; i < f.extent(0); ++i)
-    for (index_t j = 0; j < f.extent(1); ++j)
-      wrong += f(i, j) == value(f.to_global(0, i), f.to_global(1, j)) ? 0 : 1;
-  return wrong;
-}
 
 /// The same in which dimension `dim` has the elements `source`.
 struct Mapped {

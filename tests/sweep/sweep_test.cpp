@@ -12,44 +12,14 @@
 
 #include "shard/shard.hpp"
 #include "shard/view/index_map.hpp"
-#include "support/field_inputs.hpp"
-#include "support/thrown.hpp"
+#include "sweep/fields.hpp"
 
 namespace sweep_test {
 
-struct Member;
-struct Lat;
-struct Lon;
-
-using namespace shard;
-using namespace shard::testing;
-using Space = Kokkos::DefaultHostExecutionSpace;
-
-template <class Layout, class T = double>
-using FieldOf = ShardedView<T**, Layout, ShardDim<0, Lat, Halo<1, 2>, Symmetric>,
-                            ShardDim<1, Lon, Halo<2, 1>, Periodic>, Kokkos::HostSpace>;
-using Field   = FieldOf<Kokkos::LayoutRight>;
-
-constexpr index_t rows = 11, columns = 14;
+using namespace sweep_fields;
 
 double value_at(index_t i, index_t j) { return static_cast<double>((i * 37 + j * 11) % 101 - 50); }
 
-template <class F>
-void fill(const F& f) {
-  for (index_t i = 0; i < f.extent(0); ++i)
-    for (index_t j = 0; j < f.extent(1); ++j)
-      f(i, j) = value_at(f.to_global(0, i), f.to_global(1, j));
-}
-template <class F, class Expected>
-int wrong_points(const F& f, bool halo, const Expected& expected) {
-  int wrong      = 0;
-  const auto lo  = [&](int d) { return halo ? -F::halo_lo(d) : 0; };
-  const auto end = [&](int d) { return f.extent(d) + (halo ? F::halo_hi(d) : 0); };
-  for (index_t i = lo(0); i < end(0); ++i)
-    for (index_t j = lo(1); j < end(1); ++j)
-      wrong += f(i, j) == expected(f.to_global(0, i), f.to_global(1, j)) ? 0 : 1;
-  return wrong;
-}
 double with_boundary(index_t i, index_t j) {
   return value_at(image_of(BoundaryKind::symmetric, i, rows).source,
                   image_of(BoundaryKind::periodic, j, columns).source);
@@ -60,15 +30,15 @@ double with_boundary(index_t i, index_t j) {
 template <class F>
 void check(const F& f, const Field& natural, const Field& moved) {
   const Space space;
-  fill(f);
-  fill(natural);
+  set(f, value_at);
+  set(natural, value_at);
   exchange(space, f);
-  EXPECT_EQ(wrong_points(f, true, with_boundary), 0);
+  EXPECT_EQ(wrong_points(f, with_boundary, true), 0);
 
   // a plan made for other memory, and one exchange of both
   const Exchange halos(f, natural);
   halos(space);
-  EXPECT_EQ(wrong_points(natural, true, with_boundary), 0);
+  EXPECT_EQ(wrong_points(natural, with_boundary, true), 0);
   exchange_adjoint(space, f);
   exchange_adjoint(space, natural);
   int wrong = 0;
@@ -76,11 +46,11 @@ void check(const F& f, const Field& natural, const Field& moved) {
     for (index_t j = -F::halo_lo(1); j < f.extent(1) + F::halo_hi(1); ++j)
       wrong += f(i, j) == natural(i, j) ? 0 : 1;
   EXPECT_EQ(wrong, 0) << "adjoint";
-  fill(f);
-  fill(natural);
+  set(f, value_at);
+  set(natural, value_at);
 
   // reductions, of const values too
-  const FieldOf<typename F::layout, const double> constant(f);
+  const FieldOf<const double, typename F::layout> constant(f);
   EXPECT_EQ(sum(space, f), sum(space, natural));
   EXPECT_EQ(sum<Determinism::ordered>(space, constant), sum(space, natural));
   EXPECT_EQ(norm2(space, constant), norm2(space, natural));
@@ -92,18 +62,18 @@ void check(const F& f, const Field& natural, const Field& moved) {
   // copies, to itself too
   const Field copy = natural.like("copy");
   deep_copy(space, copy, natural);
-  EXPECT_EQ(wrong_points(copy, false, value_at), 0);
+  EXPECT_EQ(wrong_points(copy, value_at), 0);
   redistribute(space, copy, constant);
-  EXPECT_EQ(wrong_points(copy, false, value_at), 0);
+  EXPECT_EQ(wrong_points(copy, value_at), 0);
   redistribute(space, f, f);
-  EXPECT_EQ(wrong_points(f, false, value_at), 0);
+  EXPECT_EQ(wrong_points(f, value_at), 0);
 
   // to another partition and back
   redistribute(space, moved, constant);
-  EXPECT_EQ(wrong_points(moved, false, value_at), 0);
+  EXPECT_EQ(wrong_points(moved, value_at), 0);
   deep_copy(space, f, 0.0);
   redistribute(space, f, moved);
-  EXPECT_EQ(wrong_points(f, false, value_at), 0);
+  EXPECT_EQ(wrong_points(f, value_at), 0);
   if (!(f.partition(0) == moved.partition(0)) || !(f.partition(1) == moved.partition(1)))
     expect_parts(message_thrown_by<ArgumentError>([&] { (void)dot(space, f, moved); }),
                  {"partition"});

@@ -244,20 +244,17 @@ void initialise_layer(const Space& space, const Layer& layer, const Parameters& 
 
 }  // namespace impl
 
-/// An unsharded model: layers with their parameters. Made by `sequential`, sharded by
-/// `domain_parallel`. Copies share the parameters.
+/// What a model has in common with its sharded forms: the modules, with memory that all of them
+/// share.
 template <class T, class Memory, class Root>
-class Model {
+class ModelModules {
  public:
-  using value_type   = T;       ///< of the parameters and activations
-  using memory_space = Memory;  ///< where they are
-  using root_type    = Root;    ///< the modules
-
-  Model() = default;
+  ModelModules() = default;
   /// For the library's own use.
-  Model(const Root& root, const ParameterArena<T, Memory>& parameters,
-        const ParameterArena<T, Memory>& gradients, const ParameterArena<double, Memory>& buffers,
-        const std::shared_ptr<impl::ModelRun>& run)
+  ModelModules(const Root& root, const ParameterArena<T, Memory>& parameters,
+               const ParameterArena<T, Memory>& gradients,
+               const ParameterArena<double, Memory>& buffers,
+               const std::shared_ptr<impl::ModelRun>& run)
       : root_(root), parameters_(parameters), gradients_(gradients), buffers_(buffers), run_(run) {}
 
   /// The module of layer `I`.
@@ -270,7 +267,7 @@ class Model {
   const auto& get() const {
     return impl::module_at<Path>(root_);
   }
-  /// All modules.
+  /// All modules; of a sharded model those after conversion.
   const Root& root() const { return root_; }
 
   /// All parameters, the same on every rank.
@@ -282,10 +279,34 @@ class Model {
   const ParameterArena<double, Memory>& buffers() const { return buffers_; }
 
   /// Sets training mode (the default) or evaluation mode (no Dropout, BatchNorm uses its running
-  /// averages), also for all models made from this one. Local; call it on every rank.
+  /// averages), also for the original model and all models made from it. Local; call it on every
+  /// rank.
   void set_training(bool training) const { run_->training = training; }
   /// Whether it is in training mode.
   bool is_training() const { return run_->training; }
+
+ protected:
+  Root root_;                                                                 ///< the modules
+  ParameterArena<T, Memory> parameters_;                                      ///< of all layers
+  ParameterArena<T, Memory> gradients_;                                       ///< of all parameters
+  ParameterArena<double, Memory> buffers_;                                    ///< of all layers
+  std::shared_ptr<impl::ModelRun> run_ = std::make_shared<impl::ModelRun>();  ///< the mode
+};
+
+/// An unsharded model: layers with their parameters. Made by `sequential`, sharded by
+/// `domain_parallel`. Copies share the parameters.
+template <class T, class Memory, class Root>
+class Model : public ModelModules<T, Memory, Root> {
+  using Modules = ModelModules<T, Memory, Root>;
+  using Modules::root_;
+  using Modules::run_;
+
+ public:
+  using value_type   = T;       ///< of the parameters and activations
+  using memory_space = Memory;  ///< where they are
+  using root_type    = Root;    ///< the modules
+
+  using Modules::Modules;  ///< for the library's own use
   /// The mode, for models made from it.
   const std::shared_ptr<impl::ModelRun>& run() const { return run_; }
 
@@ -301,12 +322,6 @@ class Model {
       if constexpr (impl::has_buffers_v<Layer>) m.layer().initialise_buffers(space, m.buffers());
     });
   }
-
- private:
-  Root root_;
-  ParameterArena<T, Memory> parameters_, gradients_;
-  ParameterArena<double, Memory> buffers_;
-  std::shared_ptr<impl::ModelRun> run_ = std::make_shared<impl::ModelRun>();
 };
 
 /// A model of a sequence of layers and blocks (`block`, `residual`, `concat`), by number or name

@@ -24,7 +24,10 @@ namespace shard {
 /// A model on a mesh, with fields sharded by `Cuts`. Made by `domain_parallel`. It is an operation
 /// (see autodiff/operation.hpp) for tapes and chains. Copies share all memory.
 template <class T, class Memory, class Root, class MeshType, class Axes>
-class ShardedModel {
+class ShardedModel : public ModelModules<T, Memory, Root> {
+  using Modules = ModelModules<T, Memory, Root>;
+  using Modules::root_;
+  using Modules::run_;
   using Types  = impl::RunTypes<T, Memory, Axes>;
   using Runner = impl::Runner<Types, Axes, Root, impl::NoWants<Axes::dims>>;
 
@@ -40,12 +43,8 @@ class ShardedModel {
   /// For the library's own use: see domain_parallel.
   template <class Original>
   ShardedModel(const MeshType& mesh, const Root& root, const Original& model)
-      : mesh_(mesh),
-        root_(root),
-        parameters_(model.parameters()),
-        gradients_(model.gradients()),
-        buffers_(model.buffers()),
-        run_(model.run()),
+      : Modules(root, model.parameters(), model.gradients(), model.buffers(), model.run()),
+        mesh_(mesh),
         shared_(std::make_shared<Shared>()) {}
 
   /// A new input field of global extents [batch, channel, space...]. Collective over the mesh.
@@ -115,7 +114,7 @@ class ShardedModel {
   /// A number that changes when the activations are overwritten, by any copy.
   std::uint64_t applied() const { return shared_->applied; }
   /// Whether it has parameters, frozen ones included.
-  bool has_parameters() const { return !parameters_.entries().empty(); }
+  bool has_parameters() const { return !this->parameters().entries().empty(); }
   /// The number of applies in training, which Dropout's masks depend on. Tapes save and restore it
   /// (see autodiff/operation.hpp).
   ModelMark mark() const { return shared_->mark; }
@@ -148,30 +147,8 @@ class ShardedModel {
     work.runner.pullback(root_, space, dx, dy, x);
   }
 
-  /// The module of layer `I`.
-  template <int I>
-  const auto& get() const {
-    return std::get<static_cast<std::size_t>(I)>(root_.children).module;
-  }
-  /// The module at a path of names and numbers.
-  template <impl::FixedString Path>
-  const auto& get() const {
-    return impl::module_at<Path>(root_);
-  }
-  /// All modules after conversion.
-  const Root& root() const { return root_; }
   /// The mesh.
   const MeshType& mesh() const { return mesh_; }
-  /// All parameters, shared with the original model.
-  const ParameterArena<T, Memory>& parameters() const { return parameters_; }
-  /// This rank's part of their gradients.
-  const ParameterArena<T, Memory>& gradients() const { return gradients_; }
-  /// The buffers, shared with the original model.
-  const ParameterArena<double, Memory>& buffers() const { return buffers_; }
-  /// Sets the mode, also of the original model.
-  void set_training(bool training) const { run_->training = training; }
-  /// Whether it is trained.
-  bool is_training() const { return run_->training; }
 
  private:
   using Array      = Kokkos::View<T*, Kokkos::LayoutRight, Memory>;
@@ -249,10 +226,6 @@ class ShardedModel {
   }
 
   MeshType mesh_;
-  Root root_;
-  ParameterArena<T, Memory> parameters_, gradients_;
-  ParameterArena<double, Memory> buffers_;
-  std::shared_ptr<impl::ModelRun> run_;
   std::shared_ptr<Shared> shared_;
 };
 

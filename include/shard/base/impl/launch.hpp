@@ -25,21 +25,27 @@ inline constexpr bool takes_indices_v = []<int... D>(std::integer_sequence<int, 
 /// policy to the functor.
 inline constexpr std::size_t max_functor_bytes = 3840;
 
-/// The policy of the work items from `first` to `items`. On a device the functor is a kernel
-/// argument, for any size. Without the hint Kokkos passes functors of 512 bytes and more through
-/// one constant buffer per device. Then the host waits for the previous kernel, and a captured
-/// graph replays whichever functor is in the buffer.
-template <class Functor, class Space>
-auto range_policy(const Space& space, index_t items, index_t first = 0) {
+/// The policy with which a device's kernel has the functor as an argument, for any size. Without
+/// the hint Kokkos passes functors of 512 bytes and more through one constant buffer per device.
+/// Then the host waits for the previous kernel, and a captured graph replays whichever functor is
+/// in the buffer.
+template <class Functor, class Policy>
+auto with_functor_as_argument(const Policy& policy) {
   static_assert(sizeof(Functor) <= max_functor_bytes,
                 "this functor is too large for the arguments of a device's kernel");
-  // Kokkos checks the value of a zero of another type, with strings, at each launch
-  const Kokkos::RangePolicy<Space, Kokkos::IndexType<index_t>> policy(space, first, items);
-  if constexpr (is_host_space_v<Space>)
+  if constexpr (is_host_space_v<typename Policy::execution_space>)
     return policy;
   else
     return Kokkos::Experimental::require(policy,
                                          Kokkos::Experimental::WorkItemProperty::HintLightWeight);
+}
+
+/// The policy of the work items from `first` to `items`.
+template <class Functor, class Space>
+auto range_policy(const Space& space, index_t items, index_t first = 0) {
+  // Kokkos checks the value of a zero of another type, with strings, at each launch
+  const Kokkos::RangePolicy<Space, Kokkos::IndexType<index_t>> policy(space, first, items);
+  return with_functor_as_argument<Functor>(policy);
 }
 
 /// Runs functor(i) for i in [first, items). Without items it launches nothing.
@@ -51,19 +57,13 @@ void launch(const Label& label, const Space& space, index_t items, const Functor
 }
 
 /// The policy of `teams` teams of `threads` threads with `scratch` bytes of scratch memory each.
-/// The functor is a kernel argument, as in range_policy. Properties: LaunchBounds, for instance.
+/// Properties: LaunchBounds, for instance.
 template <class Functor, class... Properties, class Space>
 auto team_policy(const Space& space, index_t teams, int threads, std::size_t scratch) {
-  static_assert(sizeof(Functor) <= max_functor_bytes,
-                "this functor is too large for the arguments of a device's kernel");
   Kokkos::TeamPolicy<Space, Kokkos::IndexType<index_t>, Properties...> policy(
       space, static_cast<int>(teams), threads);
   policy.set_scratch_size(0, Kokkos::PerTeam(static_cast<int>(scratch)));
-  if constexpr (is_host_space_v<Space>)
-    return policy;
-  else
-    return Kokkos::Experimental::require(policy,
-                                         Kokkos::Experimental::WorkItemProperty::HintLightWeight);
+  return with_functor_as_argument<Functor>(policy);
 }
 
 /// Runs functor(team) for each team. Without teams it launches nothing.

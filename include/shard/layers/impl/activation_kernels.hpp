@@ -19,11 +19,7 @@ enum class Activation : std::uint8_t { relu, leaky_relu, silu, gelu, gelu_tanh, 
 /// Kernels point by point over owned points, compiled in src/layers for float and double. They are
 /// asynchronous on `space`. `figure` is the function's parameter: LeakyReLU's slope.
 template <class Space, class T>
-struct ActivationKernels {
-  static_assert(has_layer_kernels_v<Space>,
-                "the layers' kernels are compiled for Kokkos' default execution space and its "
-                "default host execution space");
-
+struct ActivationKernels : RequireLayerKernels<Space> {
   /// y = f(x)
   static void apply(const Space& space, Activation f, double figure, const Block<T>& y,
                     const Block<const T>& x);

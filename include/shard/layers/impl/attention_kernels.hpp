@@ -51,10 +51,7 @@ struct AttentionShape {
 /// sum of exp(score - largest), at the end the logarithm of the sum of exp(score), and the second
 /// number as documented below.
 template <class Space, class T>
-struct AttentionKernels {
-  static_assert(has_layer_kernels_v<Space>,
-                "the layers' kernels are compiled for Kokkos' default execution space and its "
-                "default host execution space");
+struct AttentionKernels : RequireLayerKernels<Space> {
   static_assert(std::is_same_v<T, float> || std::is_same_v<T, double>,
                 "the layers' kernels are compiled for float and double");
 

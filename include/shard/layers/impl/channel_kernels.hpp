@@ -16,11 +16,7 @@ struct CellSums {
 /// double. They are asynchronous on `space`. Sums over channels are in double: on a host in
 /// ascending order; on a device eight threads of a point add every eighth channel each.
 template <class Space, class T>
-struct ChannelKernels {
-  static_assert(has_layer_kernels_v<Space>,
-                "the layers' kernels are compiled for Kokkos' default execution space and its "
-                "default host execution space");
-
+struct ChannelKernels : RequireLayerKernels<Space> {
   /// y = (x - mean) rstd w + b over the channels of a point, and mean and rstd of each point (owned
   /// points, the last dimension the fastest), or by those given; w and b may be null.
   static void norm(const Space& space, const Block<T>& y, const Block<const T>& x,

@@ -9,11 +9,7 @@ namespace shard::impl {
 /// Correlations that are added to the output, see ConvolutionKernels; a point's old value is first
 /// in its sum. They are asynchronous on `space`.
 template <class Space, class T>
-struct ConvolutionSumKernels {
-  static_assert(has_layer_kernels_v<Space>,
-                "the layers' kernels are compiled for Kokkos' default execution space and its "
-                "default host execution space");
-
+struct ConvolutionSumKernels : RequireLayerKernels<Space> {
   /// coarse[n, a, o] += sum over b, k of w[a][b][k] fine[n, b, o s + k d + offset]
   static void add_correlation(const Space& space, const Block<T>& coarse,
                               const Block<const T>& fine, const T* weight,

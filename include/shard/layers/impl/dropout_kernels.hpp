@@ -18,11 +18,7 @@ struct DropoutMask {
 
 /// Compiled in src/layers for float and double; is asynchronous on `space`.
 template <class Space, class T>
-struct DropoutKernels {
-  static_assert(has_layer_kernels_v<Space>,
-                "the layers' kernels are compiled for Kokkos' default execution space and its "
-                "default host execution space");
-
+struct DropoutKernels : RequireLayerKernels<Space> {
   /// y = x / (1 - p) where the mask keeps it, else 0.
   static void apply(const Space& space, const Block<T>& y, const Block<const T>& x,
                     const DropoutMask& mask);

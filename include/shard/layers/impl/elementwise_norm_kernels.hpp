@@ -14,11 +14,7 @@ namespace shard::impl {
 /// double. They are asynchronous on `space`. Blocks of parameters have the same points as x and a
 /// batch stride of 0; one without an origin is absent.
 template <class Space, class T>
-struct ElementwiseNormKernels {
-  static_assert(has_layer_kernels_v<Space>,
-                "the layers' kernels are compiled for Kokkos' default execution space and its "
-                "default host execution space");
-
+struct ElementwiseNormKernels : RequireLayerKernels<Space> {
   /// to = from factor + xhat slope + shift, xhat = (x - mean) rstd, in double; absent blocks are
   /// skipped (also a factor). `to` may be `from`.
   static void combine(const Space& space, const Block<T>& to, const Block<const T>& from,

@@ -27,11 +27,7 @@ struct ErrorTerm {
 /// begin at the first owned row (the first spatial dimension of a field with `dims` of them). They
 /// are asynchronous on `space`.
 template <class Space, class T>
-struct ErrorKernels {
-  static_assert(has_layer_kernels_v<Space>,
-                "the layers' kernels are compiled for Kokkos' default execution space and its "
-                "default host execution space");
-
+struct ErrorKernels : RequireLayerKernels<Space> {
   /// Sums of w f(y - t).
   static void sums(const Space& space, const ErrorTerm& term, double* sums, const Block<const T>& y,
                    const Block<const T>& target, const double* row_weights, int dims,

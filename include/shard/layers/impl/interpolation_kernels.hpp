@@ -155,11 +155,7 @@ index_t interpolated_extent(index_t n, index_t size, double scale);
 
 /// Kernels of interpolation. They are asynchronous on `space`.
 template <class Space, class T>
-struct InterpolationKernels {
-  static_assert(has_layer_kernels_v<Space>,
-                "the layers' kernels are compiled for Kokkos' default execution space and its "
-                "default host execution space");
-
+struct InterpolationKernels : RequireLayerKernels<Space> {
   /// y[o] = sum of weights times points of x. On a host rows are added first, then points along the
   /// last dimension; on a device the last dimension comes first. `pullback` adds likewise.
   static void apply(const Space& space, const Block<T>& y, const Block<const T>& x,

@@ -129,14 +129,18 @@ template <class Space>
 inline constexpr bool has_layer_kernels_v =
     std::is_same_v<Space, Kokkos::DefaultExecutionSpace> ||
     std::is_same_v<Space, Kokkos::DefaultHostExecutionSpace>;
+/// Base of the classes of kernels.
+template <class Space>
+struct RequireLayerKernels {
+  static_assert(has_layer_kernels_v<Space>,
+                "the layers' kernels are compiled for Kokkos' default execution space and its "
+                "default host execution space");
+};
 
 /// Kernels of convolutions, compiled in src/layers for float and double. All are asynchronous on
 /// `space`.
 template <class Space, class T>
-struct ConvolutionKernels {
-  static_assert(has_layer_kernels_v<Space>,
-                "the layers' kernels are compiled for Kokkos' default execution space and its "
-                "default host execution space");
+struct ConvolutionKernels : RequireLayerKernels<Space> {
   static_assert(std::is_same_v<T, float> || std::is_same_v<T, double>,
                 "the layers' kernels are compiled for float and double");
 
@@ -169,11 +173,7 @@ struct ConvolutionKernels {
 /// Kernels point by point over owned points; all blocks have the same extents. They are
 /// asynchronous on `space`.
 template <class Space, class T>
-struct PointwiseKernels {
-  static_assert(has_layer_kernels_v<Space>,
-                "the layers' kernels are compiled for Kokkos' default execution space and its "
-                "default host execution space");
-
+struct PointwiseKernels : RequireLayerKernels<Space> {
   /// y = x
   static void copy(const Space& space, const Block<T>& y, const Block<const T>& x);
   /// y = a + b

@@ -11,11 +11,7 @@ namespace shard::impl {
 /// dimension a host keeps several running sums. Compiled in src/layers for float and double; they
 /// are asynchronous on `space`.
 template <class Space, class T>
-struct LineKernels {
-  static_assert(has_layer_kernels_v<Space>,
-                "the layers' kernels are compiled for Kokkos' default execution space and its "
-                "default host execution space");
-
+struct LineKernels : RequireLayerKernels<Space> {
   /// For each line: its maximum m, and the sum of exp(x - m).
   static void exponentials(const Space& space, double* statistics, const Block<const T>& x,
                            int dim);

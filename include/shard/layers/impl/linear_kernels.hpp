@@ -90,10 +90,7 @@ Matrix<typename Tensor::value_type> matrix_of(const Tensor& t) {
 /// Kernels of Linear, compiled in src/layers for float and double. They are asynchronous on
 /// `space`.
 template <class Space, class T>
-struct LinearKernels {
-  static_assert(has_layer_kernels_v<Space>,
-                "the layers' kernels are compiled for Kokkos' default execution space and its "
-                "default host execution space");
+struct LinearKernels : RequireLayerKernels<Space> {
   static_assert(std::is_same_v<T, float> || std::is_same_v<T, double>,
                 "the layers' kernels are compiled for float and double");
 

@@ -68,11 +68,7 @@ inline constexpr int statistics_per_slot = 3;
 /// Kernels of the norms whose statistics are sums over points, compiled in src/layers for float and
 /// double. They are asynchronous on `space`.
 template <class Space, class T>
-struct NormKernels {
-  static_assert(has_layer_kernels_v<Space>,
-                "the layers' kernels are compiled for Kokkos' default execution space and its "
-                "default host execution space");
-
+struct NormKernels : RequireLayerKernels<Space> {
   /// Moments of each (batch, channel). On a host two passes, in double, in sum_lanes interleaved
   /// sums. On a device one pass; `parts` has three numbers for each of the CellPieces.
   static void moments(const Space& space, double* moments, const Block<const T>& x,

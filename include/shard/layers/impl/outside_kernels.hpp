@@ -34,11 +34,7 @@ struct DomainEdges {
 /// Kernels that update a block's points outside the domain, compiled in src/layers for float and
 /// double. They are asynchronous on `space`.
 template <class Space, class T>
-struct OutsideKernels {
-  static_assert(has_layer_kernels_v<Space>,
-                "the layers' kernels are compiled for Kokkos' default execution space and its "
-                "default host execution space");
-
+struct OutsideKernels : RequireLayerKernels<Space> {
   /// Sets the points outside the domain: copies of their source in the block; constants, or zeros
   /// for a tangent.
   static void fill(const Space& space, const Block<T>& cells, const DomainEdges& edges,

@@ -21,11 +21,7 @@ struct PoolWindow {
 /// Kernels of poolings, compiled in src/layers for float and double. Points outside the domain are
 /// skipped by index. All are asynchronous on `space`.
 template <class Space, class T>
-struct PoolKernels {
-  static_assert(has_layer_kernels_v<Space>,
-                "the layers' kernels are compiled for Kokkos' default execution space and its "
-                "default host execution space");
-
+struct PoolKernels : RequireLayerKernels<Space> {
   /// y[o] = the maximum of the window, tap[o] = its position in the window (row-major; -1 for an
   /// empty window, whose y is -infinity). The first of equal ones; NaN is the largest, and the last
   /// NaN counts. `taps` has one entry for each point of y, row-major.
@@ -57,11 +53,7 @@ struct PoolKernels {
 /// Kernels of the pixel shuffles: fine[n, c, i r + j] = coarse[n, c r^dims + j, i], j row-major;
 /// `factor` is 1 in dimensions that the field doesn't have.
 template <class Space, class T>
-struct PixelKernels {
-  static_assert(has_layer_kernels_v<Space>,
-                "the layers' kernels are compiled for Kokkos' default execution space and its "
-                "default host execution space");
-
+struct PixelKernels : RequireLayerKernels<Space> {
   /// Fills `fine`.
   static void to_fine(const Space& space, const Block<T>& fine, const Block<const T>& coarse,
                       const int* factor);

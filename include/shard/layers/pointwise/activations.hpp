@@ -19,8 +19,9 @@ namespace shard {
 /// How GELU is computed: exactly, or by tanh (PyTorch's approximate="tanh").
 enum class GeluForm : std::uint8_t { erf, tanh };
 
-/// y = max(x, 0), point by point (Nair and Hinton 2010). The derivative at 0 is 0, as in PyTorch.
-struct ReLU {
+/// What functions without a parameter have in common. `Layer` has a `name` and its `function`.
+template <class Layer>
+struct ActivationLayer {
   static constexpr LayerSharding sharding = LayerSharding::local;  ///< sends nothing
 
   /// No parameters.
@@ -29,19 +30,27 @@ struct ReLU {
   /// Computes y's owned points; y may be x.
   template <class Space, class Y, class X>
   void apply(const Space& space, const Y& y, const X& x) const {
-    impl::activate("ReLU", space, impl::Activation::relu, 0.0, y, x);
+    impl::activate(Layer::name, space, Layer::function, 0.0, y, x);
   }
   /// The tangent of y for the tangent tx of x; ty may be tx.
   template <class Space, class TY, class TX, class X>
   void pushforward(const Space& space, const TY& ty, const TX& tx, const X& x) const {
-    impl::activate_derivative("ReLU", space, impl::Activation::relu, 0.0, ty, tx, x);
+    pullback(space, ty, tx, x);
     mark_written(space, ty);
   }
   /// Sets dx = dJ/dx from dy = dJ/dy and x; dx may be dy, or not_wanted.
   template <class Space, class DX, class DY, class X>
   void pullback(const Space& space, const DX& dx, const DY& dy, const X& x) const {
-    impl::activate_derivative("ReLU", space, impl::Activation::relu, 0.0, dx, dy, x);
+    impl::activate_derivative(Layer::name, space, Layer::function, 0.0, dx, dy, x);
   }
+};
+
+/// y = max(x, 0), point by point (Nair and Hinton 2010). The derivative at 0 is 0, as in PyTorch.
+struct ReLU : ActivationLayer<ReLU> {
+ private:
+  friend ActivationLayer<ReLU>;
+  static constexpr const char* name          = "ReLU";
+  static constexpr impl::Activation function = impl::Activation::relu;
 };
 
 /// y = x where x > 0, else slope x, point by point (Maas, Hannun and Ng 2013). The derivative at 0
@@ -73,28 +82,11 @@ struct LeakyReLU {
 };
 
 /// y = x / (1 + exp(-x)), point by point (Elfwing, Uchibe and Doya 2018).
-struct SiLU {
-  static constexpr LayerSharding sharding = LayerSharding::local;  ///< sends nothing
-
-  /// No parameters.
-  std::vector<ParameterShape> parameter_shapes() const { return {}; }
-
-  /// Computes y's owned points; y may be x.
-  template <class Space, class Y, class X>
-  void apply(const Space& space, const Y& y, const X& x) const {
-    impl::activate("SiLU", space, impl::Activation::silu, 0.0, y, x);
-  }
-  /// The tangent of y for the tangent tx of x; ty may be tx.
-  template <class Space, class TY, class TX, class X>
-  void pushforward(const Space& space, const TY& ty, const TX& tx, const X& x) const {
-    impl::activate_derivative("SiLU", space, impl::Activation::silu, 0.0, ty, tx, x);
-    mark_written(space, ty);
-  }
-  /// Sets dx = dJ/dx from dy = dJ/dy and x; dx may be dy, or not_wanted.
-  template <class Space, class DX, class DY, class X>
-  void pullback(const Space& space, const DX& dx, const DY& dy, const X& x) const {
-    impl::activate_derivative("SiLU", space, impl::Activation::silu, 0.0, dx, dy, x);
-  }
+struct SiLU : ActivationLayer<SiLU> {
+ private:
+  friend ActivationLayer<SiLU>;
+  static constexpr const char* name          = "SiLU";
+  static constexpr impl::Activation function = impl::Activation::silu;
 };
 
 /// y = x Phi(x), Phi the normal distribution (Hendrycks and Gimpel 2016), point by point: by erf,
@@ -131,53 +123,19 @@ struct GELU {
 };
 
 /// y = tanh(x), point by point.
-struct Tanh {
-  static constexpr LayerSharding sharding = LayerSharding::local;  ///< sends nothing
-
-  /// No parameters.
-  std::vector<ParameterShape> parameter_shapes() const { return {}; }
-
-  /// Computes y's owned points; y may be x.
-  template <class Space, class Y, class X>
-  void apply(const Space& space, const Y& y, const X& x) const {
-    impl::activate("Tanh", space, impl::Activation::tanh, 0.0, y, x);
-  }
-  /// The tangent of y for the tangent tx of x; ty may be tx.
-  template <class Space, class TY, class TX, class X>
-  void pushforward(const Space& space, const TY& ty, const TX& tx, const X& x) const {
-    impl::activate_derivative("Tanh", space, impl::Activation::tanh, 0.0, ty, tx, x);
-    mark_written(space, ty);
-  }
-  /// Sets dx = dJ/dx from dy = dJ/dy and x; dx may be dy, or not_wanted.
-  template <class Space, class DX, class DY, class X>
-  void pullback(const Space& space, const DX& dx, const DY& dy, const X& x) const {
-    impl::activate_derivative("Tanh", space, impl::Activation::tanh, 0.0, dx, dy, x);
-  }
+struct Tanh : ActivationLayer<Tanh> {
+ private:
+  friend ActivationLayer<Tanh>;
+  static constexpr const char* name          = "Tanh";
+  static constexpr impl::Activation function = impl::Activation::tanh;
 };
 
 /// y = 1 / (1 + exp(-x)), point by point.
-struct Sigmoid {
-  static constexpr LayerSharding sharding = LayerSharding::local;  ///< sends nothing
-
-  /// No parameters.
-  std::vector<ParameterShape> parameter_shapes() const { return {}; }
-
-  /// Computes y's owned points; y may be x.
-  template <class Space, class Y, class X>
-  void apply(const Space& space, const Y& y, const X& x) const {
-    impl::activate("Sigmoid", space, impl::Activation::sigmoid, 0.0, y, x);
-  }
-  /// The tangent of y for the tangent tx of x; ty may be tx.
-  template <class Space, class TY, class TX, class X>
-  void pushforward(const Space& space, const TY& ty, const TX& tx, const X& x) const {
-    impl::activate_derivative("Sigmoid", space, impl::Activation::sigmoid, 0.0, ty, tx, x);
-    mark_written(space, ty);
-  }
-  /// Sets dx = dJ/dx from dy = dJ/dy and x; dx may be dy, or not_wanted.
-  template <class Space, class DX, class DY, class X>
-  void pullback(const Space& space, const DX& dx, const DY& dy, const X& x) const {
-    impl::activate_derivative("Sigmoid", space, impl::Activation::sigmoid, 0.0, dx, dy, x);
-  }
+struct Sigmoid : ActivationLayer<Sigmoid> {
+ private:
+  friend ActivationLayer<Sigmoid>;
+  static constexpr const char* name          = "Sigmoid";
+  static constexpr impl::Activation function = impl::Activation::sigmoid;
 };
 
 }  // namespace shard

@@ -33,10 +33,7 @@ Partition padded_partition(const char* function, const Partition& cells, index_t
 
 /// Kernels of padding, compiled for float and double, asynchronous on `space`.
 template <class Space, class T>
-struct PaddingKernels {
-  static_assert(has_layer_kernels_v<Space>,
-                "the layers' kernels are compiled for Kokkos' default execution space and its "
-                "default host execution space");
+struct PaddingKernels : RequireLayerKernels<Space> {
   /// x = 0
   static void clear(const Space& space, const Block<T>& x);
 };

@@ -133,6 +133,14 @@ class MeshState {
   /// Caches a plan, and drops another if there are too many of its kind. Local, without waiting.
   /// Other owners may still use the dropped plan.
   void keep(KeptKind kind, const PlanKey& key, std::shared_ptr<CachedPlan> plan);
+  /// The object cached under `key`, one of a bounded number. If there is none, make() makes it.
+  template <class Make>
+  auto one_of_its_kind(const PlanKey& key, const Make& make) {
+    using Kept = typename decltype(make())::element_type;
+    auto kept  = std::static_pointer_cast<Kept>(find(key));
+    if (!kept) keep(KeptKind::one_of_its_kind, key, kept = make());
+    return kept;
+  }
   /// Drops every plan.
   void drop_plans();
   /// How many of a kind it keeps at most.

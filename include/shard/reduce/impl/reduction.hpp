@@ -60,10 +60,7 @@ class ReductionStates : public CachedPlan {
   using State = std::unique_ptr<ReductionState<Memory>>;
   static std::shared_ptr<ReductionStates> of(MeshState& mesh) {
     const PlanKey key{0x7265647563657361ULL, std::is_same_v<Memory, Kokkos::HostSpace>};
-    if (auto found = std::static_pointer_cast<ReductionStates>(mesh.find(key))) return found;
-    auto made = std::make_shared<ReductionStates>();
-    mesh.keep(KeptKind::one_of_its_kind, key, made);
-    return made;
+    return mesh.one_of_its_kind(key, [] { return std::make_shared<ReductionStates>(); });
   }
   State take() {
     if (free_.empty()) return std::make_unique<ReductionState<Memory>>();

@@ -33,10 +33,7 @@ class ReductionScratch : public CachedPlan {
  public:
   static std::shared_ptr<ReductionScratch> of(MeshState& mesh) {
     const PlanKey key{0x726564756374696fULL, std::is_same_v<Memory, Kokkos::HostSpace>};
-    if (auto found = std::static_pointer_cast<ReductionScratch>(mesh.find(key))) return found;
-    auto made = std::make_shared<ReductionScratch>();
-    mesh.keep(KeptKind::one_of_its_kind, key, made);
-    return made;
+    return mesh.one_of_its_kind(key, [] { return std::make_shared<ReductionScratch>(); });
   }
 
   std::size_t bytes() const override { return memory_.size(); }
