@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// The C interface: the bits of the C++ interface, and an error code and a sentence for each misuse.
+#include <Kokkos_Core.hpp>
+#include <gtest/gtest.h>
+#include <mpi.h>
+
+#include <array>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "shard/c/shard.h"
+#include "shard/shard.hpp"
+#include "support/support.hpp"
+
+namespace c_test {
+
+struct Lat;
+struct Lon;
+
+using namespace shard;
+using namespace shard::testing;
+using Space = Kokkos::DefaultHostExecutionSpace;
+using Grid  = Mesh<Lat, Lon>;
+
+template <class T, class BoundaryOfLat, class BoundaryOfLon = Periodic>
+using Haloed = ShardedView<T***, Kokkos::LayoutRight, ShardDim<0, Lat, Halo<2, 1>, BoundaryOfLat>,
+                           ShardDim<1, Lon, Halo<1, 2>, BoundaryOfLon>, Kokkos::HostSpace>;
+
+constexpr index_t rows = 12, columns = 16, levels = 3;
+
+/// Uneven begins of n elements over the ranks of an axis; some ranks may own nothing.
+std::vector<int64_t> begins_of(index_t n, int parts) {
+  std::vector<int64_t> begins{0};
+  for (int r = 1; r < parts; ++r)
+    begins.push_back(std::min<index_t>(n, begins.back() + (r * 5) % (2 * n / parts + 1)));
+  begins.push_back(n);
+  return begins;
+}
+
+shard_boundary kind(int k, int odd = 0, int dimension = 0) {
+  shard_boundary b{};
+  b.kind      = k;
+  b.odd       = odd;
+  b.dimension = dimension;
+  return b;
+}
+
+/// A mesh, and dimensions with uneven partitions.
+struct Case {
+  Grid mesh{MPI_COMM_WORLD, {0, 0}};
+  shard_mesh c_mesh = nullptr;
+  std::vector<int64_t> lats = begins_of(rows, mesh.size<Lat>()),
+                       lons = begins_of(columns, mesh.size<Lon>());
+  std::array<Partition, 3> partitions{
+      Partition::explicit_begins({lats.begin(), lats.end()}),
+      Partition::explicit_begins({lons.begin(), lons.end()}), Partition::whole(levels)};
+
+  Case() {
+    const int sizes[] = {mesh.size<Lat>(), mesh.size<Lon>()};
+    EXPECT_EQ(shard_mesh_create(MPI_COMM_WORLD, 2, sizes, &c_mesh), shard_ok);
+  }
+  ~Case() { shard_mesh_release(&c_mesh); }
+
+  std::array<shard_dimension, 3> dimensions(const shard_boundary& low, const shard_boundary& high,
+                                            const shard_boundary& lon) const {
+    return {{{rows, 0, lats.data(), 2, 1, low, high},
+             {columns, 1, lons.data(), 1, 2, lon, lon},
+             {levels, -1, nullptr, 0, 0, {}, {}}}};
+  }
+  template <class F>
+  shard_field wrap(const char* name, const F& f, int type,
+                   const std::array<shard_dimension, 3>& dims) const {
+    shard_field field    = nullptr;
+    const auto& view     = f.view();
+    const int64_t local[] = {static_cast<int64_t>(view.extent(0)),
+                             static_cast<int64_t>(view.extent(1)),
+                             static_cast<int64_t>(view.extent(2))};
+    const int64_t strides[] = {static_cast<int64_t>(view.stride(0)),
+                               static_cast<int64_t>(view.stride(1)),
+                               static_cast<int64_t>(view.stride(2))};
+    EXPECT_EQ(shard_field_wrap(c_mesh, name, view.data(), type, shard_host, 3, dims.data(), local,
+                               strides, &field),
+              shard_ok)
+        << shard_error_message();
+    return field;
+  }
+};
+
+template <class F>
+void fill(const F& f, int seed) {
+  using T = typename F::value_type;
+  for (std::size_t i = 0; i < f.view().span(); ++i)
+    f.view().data()[i] = static_cast<T>((i * 37 + static_cast<std::size_t>(seed) * 11) % 101) / T(7);
+}
+template <class F>
+int differences(const F& a, const F& b) {
+  int wrong = 0;
+  for (std::size_t i = 0; i < a.view().span(); ++i)
+    wrong += a.view().data()[i] == b.view().data()[i] ? 0 : 1;
+  return wrong;
+}
+
+template <class F>
+void check_exchange(int type, const shard_boundary& low, const shard_boundary& high,
+                    const shard_boundary& lon) {
+  const Case c;
+  const Space space;
+  const F a("a", c.mesh, c.partitions), b("b", c.mesh, c.partitions), a2 = a.like("a2"),
+          b2 = b.like("b2");
+  const auto dims   = c.dimensions(low, high, lon);
+  shard_field own[] = {c.wrap("a", a2, type, dims), c.wrap("b", b2, type, dims)};
+  const auto refill = [&] {
+    fill(a, 1), fill(a2, 1), fill(b, 2), fill(b2, 2);
+  };
+  const auto expect_same = [&](const char* what) {
+    EXPECT_EQ(differences(a, a2), 0) << what;
+    EXPECT_EQ(differences(b, b2), 0) << what;
+  };
+  const Exchange halos(a, b);
+  const auto check = [&](const char* what, const auto& plan, const shard_exchange_options& options) {
+    shard_exchange exchange = nullptr;
+    ASSERT_EQ(shard_exchange_create(2, own, &options, &exchange), shard_ok)
+        << shard_error_message();
+    refill();
+    plan(space);
+    EXPECT_EQ(shard_exchange_run(exchange), shard_ok);
+    expect_same(what);
+    plan.adjoint(space);
+    EXPECT_EQ(shard_exchange_start_adjoint(exchange), shard_ok);
+    EXPECT_EQ(shard_exchange_finish(exchange), shard_ok);
+    expect_same(what);
+    shard_exchange_release(&exchange);
+    EXPECT_EQ(exchange, nullptr);
+  };
+  check("whole", halos, {});
+  check("faces", halos.faces(), {.faces = 1, .width = 0, .axes = 0});
+  check("width", halos.template width<Halo<1>>(), {.faces = 0, .width = 1, .axes = 0});
+  check("axis", halos.template only<Lon>(), {.faces = 0, .width = 0, .axes = 2});
+  for (shard_field& f : own) shard_field_release(&f);
+}
+
+TEST(C, ExchangesHaveTheBitsOfCpp) {
+  check_exchange<Haloed<double, Reflect>>(shard_double, kind(shard_reflect), kind(shard_reflect),
+                                          kind(shard_periodic));
+  check_exchange<Haloed<float, Sides<Odd<Symmetric>, Clamp>>>(
+      shard_float, kind(shard_symmetric, 1), kind(shard_clamp), kind(shard_periodic));
+  shard_boundary pole = kind(shard_pole_fold, 1, 1);
+  pole.pole           = shard_pole_between_rows;
+  check_exchange<Haloed<double, PoleFold<1, Pole::between_rows, Parity::odd>>>(
+      shard_double, pole, pole, kind(shard_periodic));
+  shard_boundary north = kind(shard_north_fold, 1, 1);
+  north.pivot          = shard_t_point;
+  north.position       = shard_at_east;
+  check_exchange<
+      Haloed<double, Sides<Clamp, NorthFold<1, Pivot::t_point, At::east, Parity::odd>>>>(
+      shard_double, kind(shard_clamp), north, kind(shard_periodic));
+  const shard_boundary of_level[] = {kind(shard_constant), kind(shard_clamp),
+                                     kind(shard_symmetric, 1)};
+  shard_boundary by_index = kind(shard_by_index, 0, 2);
+  by_index.count          = 3;
+  by_index.each           = of_level;
+  check_exchange<Haloed<double, ByIndex<2, Zero, Clamp, Odd<Symmetric>>>>(
+      shard_double, by_index, by_index, kind(shard_periodic));
+}
+
+TEST(C, RedistributionsHaveTheBitsOfCpp) {
+  const Case c;
+  const Space space;
+  using F    = Haloed<double, Clamp>;
+  using Bare = ShardedView<double***, Kokkos::LayoutLeft, ShardDim<1, Lat>, ShardDim<0, Lon>,
+                           Kokkos::HostSpace>;
+  const F x("x", c.mesh, c.partitions), x2 = x.like("x2");
+  const Bare y("y", c.mesh, {rows, columns, levels}), y2 = y.like("y2");
+  shard_field own = c.wrap("x", x2, shard_double,
+                           c.dimensions(kind(shard_clamp), kind(shard_clamp), kind(shard_periodic)));
+  const std::array<shard_dimension, 3> turned = {{{rows, 1, nullptr, 0, 0, {}, {}},
+                                                  {columns, 0, nullptr, 0, 0, {}, {}},
+                                                  {levels, -1, nullptr, 0, 0, {}, {}}}};
+  shard_field other = c.wrap("y", y2, shard_double, turned);
+  fill(x, 1), fill(x2, 1);
+  redistribute(space, y, x);
+  EXPECT_EQ(shard_redistribute(other, own), shard_ok) << shard_error_message();
+  EXPECT_EQ(differences(y, y2), 0);
+  redistribute_adjoint(space, x, y);
+  EXPECT_EQ(shard_redistribute_adjoint(own, other), shard_ok);
+  EXPECT_EQ(differences(x, x2), 0);
+  int64_t first = -1, count = -1;
+  EXPECT_EQ(shard_field_owned(other, 1, &first, &count), shard_ok);
+  EXPECT_EQ(first, y.begin(1));
+  EXPECT_EQ(count, y.extent(1));
+
+  // the same plan for another array
+  const F z = x.like("z"), z2 = x.like("z2");
+  fill(z, 3), fill(z2, 3);
+  redistribute(space, y, z);
+  EXPECT_EQ(shard_field_rebind(own, z2.view().data()), shard_ok);
+  EXPECT_EQ(shard_redistribute(other, own), shard_ok);
+  EXPECT_EQ(differences(y, y2), 0);
+  shard_field_release(&own);
+  shard_field_release(&other);
+}
+
+int handled = 0;
+void count_errors(int code, const char*) { handled += code == shard_error_argument ? 1 : 100; }
+
+TEST(C, MisuseIsACodeAndASentence) {
+  const Case c;
+  const auto good = c.dimensions(kind(shard_clamp), kind(shard_clamp), kind(shard_periodic));
+  using F = Haloed<double, Clamp>;
+  const F x("x", c.mesh, c.partitions);
+  const auto refused = [](int code, const std::vector<std::string>& parts, int returned) {
+    EXPECT_EQ(returned, code);
+    for (const std::string& part : parts)
+      EXPECT_NE(std::string(shard_error_message()).find(part), std::string::npos)
+          << part << " in " << shard_error_message();
+  };
+  const auto wrap = [&](const std::array<shard_dimension, 3>& dims, int type = shard_double,
+                        int64_t more = 0) {
+    shard_field field     = nullptr;
+    const int64_t local[] = {static_cast<int64_t>(x.view().extent(0)) + more,
+                             static_cast<int64_t>(x.view().extent(1)),
+                             static_cast<int64_t>(x.view().extent(2))};
+    const int returned = shard_field_wrap(c.c_mesh, "x", x.view().data(), type, shard_host, 3,
+                                          dims.data(), local, nullptr, &field);
+    EXPECT_EQ(field == nullptr, returned != shard_ok);
+    if (field != nullptr) shard_field_release(&field);
+    return returned;
+  };
+  const auto changed = [&](const std::function<void(std::array<shard_dimension, 3>&)>& change) {
+    auto dims = good;
+    change(dims);
+    return dims;
+  };
+  EXPECT_EQ(wrap(good), shard_ok) << shard_error_message();
+  shard_set_error_handler(&count_errors);
+  refused(shard_error_argument, {"type 17"}, wrap(good, 17));
+  refused(shard_error_argument, {"wrap"}, wrap(good, shard_double, 1));
+  refused(shard_error_argument, {"axis 2"}, wrap(changed([](auto& d) { d[2].axis = 2; })));
+  refused(shard_error_argument, {"one axis"}, wrap(changed([](auto& d) {
+            d[1].axis   = 0;
+            d[1].begins = nullptr;
+          })));
+  refused(shard_error_argument, {"periodic", "dimension 1"},
+          wrap(changed([](auto& d) { d[1].low = {}; })));
+  refused(shard_error_argument, {"kind 99"}, wrap(changed([](auto& d) { d[0].low.kind = 99; })));
+  refused(shard_error_argument, {"north fold", "low"},
+          wrap(changed([](auto& d) { d[0].low = kind(shard_north_fold, 0, 1); })));
+  refused(shard_error_argument, {"halo of -1"}, wrap(changed([](auto& d) { d[0].halo_low = -1; })));
+  EXPECT_EQ(handled, 8);
+  shard_set_error_handler(nullptr);
+
+  refused(shard_error_argument, {"null"}, shard_exchange_run(nullptr));
+  refused(shard_error_argument, {"mesh is null"}, shard_mesh_retain(nullptr));
+  refused(shard_error_argument, {"0 axes"}, [&] {
+    shard_mesh none = nullptr;
+    return shard_mesh_create(MPI_COMM_WORLD, 0, nullptr, &none);
+  }());
+  shard_field own         = c.wrap("x", x, shard_double, good);
+  shard_exchange exchange = nullptr;
+  refused(shard_error_argument, {"0 fields"}, shard_exchange_create(0, &own, nullptr, &exchange));
+  ASSERT_EQ(shard_exchange_create(1, &own, nullptr, &exchange), shard_ok);
+  refused(shard_error_argument, {"no exchange"}, shard_exchange_finish(exchange));
+  EXPECT_EQ(shard_exchange_start(exchange), shard_ok);
+  refused(shard_error_argument, {"in progress"}, shard_exchange_run(exchange));
+  EXPECT_EQ(shard_exchange_finish(exchange), shard_ok);
+  // what it was made of lives as long as the plan
+  shard_field_release(&own);
+  EXPECT_EQ(shard_exchange_run(exchange), shard_ok);
+  shard_exchange_release(&exchange);
+
+  if (ranks() == 1) return;
+  // options and mistakes of one rank alone are errors on all
+  const bool last = rank() == ranks() - 1;
+  refused(shard_error_agreement, {"clamp", "reflect"},
+          wrap(changed([&](auto& d) {
+            if (last) d[0].low = kind(shard_reflect);
+          })));
+  refused(shard_error_argument, {"halo of -1"}, wrap(changed([&](auto& d) {
+            if (last) d[0].halo_low = -1;
+          })));
+  refused(shard_error_argument, {"wrap"}, wrap(good, shard_double, last ? 1 : 0));
+  own                          = c.wrap("x", x, shard_double, good);
+  shard_exchange_options faces = {last ? 1 : 0, 0, 0};
+  refused(shard_error_agreement, {"faces"}, shard_exchange_create(1, &own, &faces, &exchange));
+  shard_field_release(&own);
+}
+
+TEST(C, OutsideOfParallelRegionsOnly) {
+  std::vector<int> codes(2, -1);
+#pragma omp parallel for num_threads(2)
+  for (int i = 0; i < 2; ++i) codes[static_cast<std::size_t>(i)] = shard_fence();
+#if defined(_OPENMP)
+  for (const int code : codes) EXPECT_EQ(code, shard_error_argument);
+#endif
+  EXPECT_EQ(shard_fence(), shard_ok);
+}
+
+}  // namespace c_test
