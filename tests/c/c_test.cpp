@@ -201,6 +201,52 @@ TEST(C, RedistributionsHaveTheBitsOfCpp) {
   shard_field_release(&other);
 }
 
+template <class F>
+void check_reductions(int type, const shard_boundary& high) {
+  const Case c;
+  const Space space;
+  const F x("x", c.mesh, c.partitions), y = x.like("y");
+  fill(x, 1), fill(y, 2);
+  const auto dims = c.dimensions(kind(shard_clamp), high, kind(shard_periodic));
+  shard_field a = c.wrap("x", x, type, dims), b = c.wrap("y", y, type, dims);
+  double value         = 0;
+  int64_t integer      = 0;
+  const auto expect_is = [&](int returned, double wanted) {
+    EXPECT_EQ(returned, shard_ok) << shard_error_message();
+    EXPECT_EQ(value, wanted);
+  };
+  constexpr auto ordered = Determinism::ordered;
+  expect_is(shard_sum(a, shard_on_one_mesh, &value, &integer), static_cast<double>(sum(space, x)));
+  expect_is(shard_sum(a, shard_ordered, &value, nullptr), static_cast<double>(sum<ordered>(space, x)));
+  expect_is(shard_min(a, &value), static_cast<double>(shard::min(space, x)));
+  expect_is(shard_max(a, &value), static_cast<double>(shard::max(space, x)));
+  if constexpr (std::is_integral_v<typename F::value_type>) {
+    EXPECT_EQ(integer, sum(space, x));
+    EXPECT_EQ(shard_dot(a, b, shard_ordered, &value), shard_error_argument);
+  } else {
+    expect_is(shard_dot(a, b, shard_on_one_mesh, &value), dot(space, x, y));
+    expect_is(shard_dot(a, b, shard_ordered, &value), dot<ordered>(space, x, y));
+  }
+  uint64_t before = 0, after = 0;
+  EXPECT_EQ(shard_checksum(a, &before), shard_ok);
+  if (x.begin(0) == 0 && x.begin(1) == 0 && x.extent(0) > 0 && x.extent(1) > 0)
+    x(0, 0, 0) = -x(0, 0, 0) - 1;
+  EXPECT_EQ(shard_checksum(a, &after), shard_ok);
+  EXPECT_NE(before, after);
+  shard_field_release(&a);
+  shard_field_release(&b);
+}
+
+TEST(C, ReductionsHaveTheBitsOfCpp) {
+  check_reductions<Haloed<double, Clamp>>(shard_double, kind(shard_clamp));
+  check_reductions<Haloed<float, Clamp>>(shard_float, kind(shard_clamp));
+  check_reductions<Haloed<std::int32_t, Clamp>>(shard_int32, kind(shard_clamp));
+  check_reductions<Haloed<std::int64_t, Clamp>>(shard_int64, kind(shard_clamp));
+  shard_boundary north = kind(shard_north_fold, 0, 1);
+  north.pivot          = shard_t_point;
+  check_reductions<Haloed<double, Sides<Clamp, NorthFold<1, Pivot::t_point>>>>(shard_double, north);
+}
+
 int handled = 0;
 void count_errors(int code, const char*) { handled += code == shard_error_argument ? 1 : 100; }
 

@@ -190,6 +190,26 @@ int shard_redistribute(shard_field to, shard_field from);
 /** The transpose: adds the owned elements of `to` to those of `from`. Collective over the mesh. */
 int shard_redistribute_adjoint(shard_field from, shard_field to);
 
+/** How sums are rounded. */
+enum shard_order {
+  shard_on_one_mesh, /**< fast: the same bits from run to run on one mesh */
+  shard_ordered      /**< exact, rounded once: the same bits on every mesh and partition */
+};
+
+/** The sum of the owned elements of all ranks, of float, double or integers (those modulo 2^64 in
+ * *integer, NULL for others; *value has it as a double). Elements that are copies of others (of a
+ * north fold) count once. Collective over the mesh; the result is the same on every rank. */
+int shard_sum(shard_field field, int order, double* value, int64_t* integer);
+/** The sum of the products of two fields of the same partitions, of float or double. Collective. */
+int shard_dot(shard_field a, shard_field b, int order, double* value);
+/** The smallest or the largest value; NaN if there is one. Collective. Error without elements. */
+int shard_min(shard_field field, double* value);
+/** As shard_min. */
+int shard_max(shard_field field, double* value);
+/** The sum of the bit patterns of the owned elements modulo 2^64: the same on every mesh and
+ * partition, another one if a bit differs. Collective. */
+int shard_checksum(shard_field field, uint64_t* value);
+
 /** Waits for all work on the device. */
 int shard_fence(void);
 
