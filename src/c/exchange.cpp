@@ -26,8 +26,9 @@ void narrow(impl::FieldSpec& spec, const shard_exchange_options& options) {
       dim.lo = std::min(dim.lo, options.width);
       dim.hi = std::min(dim.hi, options.width);
     }
+    if (options.layers > 0) dim.layers = std::min(dim.layers, options.layers);
     const bool named = dim.axis_count > 0 && (options.axes >> dim.axes[0] & 1U) != 0;
-    if (options.axes != 0 && !named) dim.lo = dim.hi = 0;
+    if (options.axes != 0 && !named) dim.lo = dim.hi = dim.layers = 0;
   }
 }
 

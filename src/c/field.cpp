@@ -97,8 +97,22 @@ struct Described {
         type.axes[0]    = of.axis;
       }
       extents[impl::Geometry::at(d)] = of.extent;
-      description += " [" + text(of.extent);
-      if (of.begins != nullptr) {
+      if (of.space != nullptr) {
+        if (of.space->mesh.get() != &mesh || of.space->axis != of.axis)
+          throw_argument(function, {"the index space of dimension ", text(d),
+                                    " is of another mesh, or over another axis than ",
+                                    text(of.axis)});
+        if (of.halo_low > 0 || of.halo_high > 0)
+          throw_argument(function, {"dimension ", text(d),
+                                    " has an index space, whose halo the space tells; give 0"});
+        type.indices                      = elements_of_c();
+        partitions[impl::Geometry::at(d)] = of.space->partition;
+        extents[impl::Geometry::at(d)]    = of.space->partition.size();
+        description += " [index space";
+      } else {
+        description += " [" + text(of.extent);
+      }
+      if (of.begins != nullptr && of.space == nullptr) {
         const int parts = of.axis < 0 ? 1 : mesh.extent(of.axis);
         partitions[impl::Geometry::at(d)] =
             Partition::explicit_begins({of.begins, of.begins + parts + 1});

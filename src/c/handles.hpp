@@ -15,7 +15,9 @@
 #include "shard/base/error.hpp"
 #include "shard/c/shard.h"
 #include "shard/exchange/impl/field_plan.hpp"
+#include "shard/mesh/axis.hpp"
 #include "shard/view/impl/geometry.hpp"
+#include "shard/view/partition.hpp"
 
 /// \file
 /// What the handles of the C interface are, and how its functions end.
@@ -72,6 +74,10 @@ int release(Handle* handle, const char* what) noexcept {
   });
 }
 
+/// The kind of elements of all index spaces that C makes.
+struct Elements;
+inline impl::AxisId elements_of_c() { return impl::axis_id<Elements>(); }
+
 /// A boundary of C as the engine has it; `high`: of a dimension's high side. Those of by_index live
 /// as long as the process, since plans keep pointers to them. Throws ArgumentError.
 BoundarySide side_of(const shard_boundary& boundary, int own_dimension, int rank, bool high);
@@ -80,6 +86,12 @@ BoundarySide side_of(const shard_boundary& boundary, int own_dimension, int rank
 
 struct shard_mesh_s : shard::c::Counted {
   std::shared_ptr<shard::impl::MeshState> state;
+};
+
+struct shard_space_s : shard::c::Counted {
+  std::shared_ptr<shard::impl::MeshState> mesh;
+  shard::Partition partition;
+  int axis = 0;
 };
 
 struct shard_field_s : shard::c::Counted {

@@ -18,7 +18,7 @@ using impl::throw_argument;
 
 /// A field of C as the reductions see it.
 template <class T, class Memory>
-struct Elements {
+struct FieldElements {
   using value_type           = const T;
   using non_const_value_type = T;
   using memory_space         = Memory;
@@ -29,7 +29,7 @@ struct Elements {
 
 /// In the order of `like`.
 template <class T, class Memory>
-CellValues<const T> values_of(const Elements<T, Memory>& f, const shard_field_s& like) {
+CellValues<const T> values_of(const FieldElements<T, Memory>& f, const shard_field_s& like) {
   CellValues<const T> values;
   values.origin = reinterpret_cast<const T*>(f.field->origin);
   const int rank = like.geometry.rank;
@@ -38,11 +38,11 @@ CellValues<const T> values_of(const Elements<T, Memory>& f, const shard_field_s&
   return values;
 }
 template <class Like, class T, class Memory>
-CellValues<const T> cell_values(const Elements<T, Memory>& f) {
+CellValues<const T> cell_values(const FieldElements<T, Memory>& f) {
   return values_of(f, *f.field);
 }
 template <class T, class Memory>
-CellRuns cell_runs(const Elements<T, Memory>& f, index_t length) {
+CellRuns cell_runs(const FieldElements<T, Memory>& f, index_t length) {
   const shard_field_s& field = *f.field;
   const int rank             = field.geometry.rank;
   CellRuns runs;
@@ -94,7 +94,7 @@ struct BitsTerm {
 };
 
 template <class Sum, class Term, class Space, class T, class Memory, class Other>
-Sum sum_of(const Space& space, Determinism order, const Elements<T, Memory>& like, const Term& term,
+Sum sum_of(const Space& space, Determinism order, const FieldElements<T, Memory>& like, const Term& term,
            const CellValues<const T>& a, const CellValues<const Other>& b) {
   if constexpr (std::is_same_v<Sum, double>)
     if (order == Determinism::ordered)
@@ -108,7 +108,7 @@ int extremum(const char* function, shard_field field, impl::Extremum which, doub
     double& found = require(value, "the value");
     visit<false>(function, f, [&]<class T, class Memory>(const auto& space) {
       found = static_cast<double>(
-          impl::world_extremum<T>(function, space, Elements<T, Memory>{&f}, which));
+          impl::world_extremum<T>(function, space, FieldElements<T, Memory>{&f}, which));
     });
   });
 }
@@ -123,7 +123,7 @@ int shard_sum(shard_field field, int order, double* value, int64_t* integer) {
     const auto& f   = require(field, "the field");
     const auto rule = order_of("sum", order);
     visit<false>("sum", f, [&]<class T, class Memory>(const auto& space) {
-      const Elements<T, Memory> like{&f};
+      const FieldElements<T, Memory> like{&f};
       const auto a = values_of(like, f);
       using Sum    = std::conditional_t<std::is_integral_v<T>, shard::index_t, double>;
       const Sum sum = sum_of<Sum>(space, rule, like, shard::impl::ValueTerm{}, a, a);
@@ -145,9 +145,9 @@ int shard_dot(shard_field a, shard_field b, int order, double* value) {
       shard::impl::throw_argument("dot", {"one field is in host memory, the other isn't"});
     visit<true>("dot", f, [&]<class T, class Memory>(const auto& space) {
       visit<true>("dot", g, [&]<class S, class>(const auto&) {
-        const Elements<T, Memory> like{&f};
+        const FieldElements<T, Memory> like{&f};
         found = sum_of<double>(space, rule, like, shard::impl::ProductTerm{}, values_of(like, f),
-                               values_of(Elements<S, Memory>{&g}, f));
+                               values_of(FieldElements<S, Memory>{&g}, f));
       });
     });
   });
@@ -166,7 +166,7 @@ int shard_checksum(shard_field field, uint64_t* value) {
     const auto& f   = require(field, "the field");
     uint64_t& found = require(value, "the value");
     visit<false>("checksum", f, [&]<class T, class Memory>(const auto& space) {
-      const Elements<T, Memory> like{&f};
+      const FieldElements<T, Memory> like{&f};
       const auto a = values_of(like, f);
       found        = static_cast<uint64_t>(sum_of<shard::index_t>(
           space, shard::Determinism::on_one_mesh, like, BitsTerm{}, a, a));

@@ -64,9 +64,9 @@ struct Case {
 
   std::array<shard_dimension, 3> dimensions(const shard_boundary& low, const shard_boundary& high,
                                             const shard_boundary& lon) const {
-    return {{{rows, 0, lats.data(), 2, 1, low, high},
-             {columns, 1, lons.data(), 1, 2, lon, lon},
-             {levels, -1, nullptr, 0, 0, {}, {}}}};
+    return {{{rows, 0, nullptr, lats.data(), 2, 1, low, high},
+             {columns, 1, nullptr, lons.data(), 1, 2, lon, lon},
+             {levels, -1, nullptr, nullptr, 0, 0, {}, {}}}};
   }
   template <class F>
   shard_field wrap(const char* name, const F& f, int type,
@@ -134,9 +134,9 @@ void check_exchange(int type, const shard_boundary& low, const shard_boundary& h
     EXPECT_EQ(exchange, nullptr);
   };
   check("whole", halos, {});
-  check("faces", halos.faces(), {.faces = 1, .width = 0, .axes = 0});
-  check("width", halos.template width<Halo<1>>(), {.faces = 0, .width = 1, .axes = 0});
-  check("axis", halos.template only<Lon>(), {.faces = 0, .width = 0, .axes = 2});
+  check("faces", halos.faces(), {.faces = 1, .width = 0, .layers = 0, .axes = 0});
+  check("width", halos.template width<Halo<1>>(), {.faces = 0, .width = 1, .layers = 0, .axes = 0});
+  check("axis", halos.template only<Lon>(), {.faces = 0, .width = 0, .layers = 0, .axes = 2});
   for (shard_field& f : own) shard_field_release(&f);
 }
 
@@ -174,9 +174,10 @@ TEST(C, RedistributionsHaveTheBitsOfCpp) {
   const Bare y("y", c.mesh, {rows, columns, levels}), y2 = y.like("y2");
   shard_field own = c.wrap("x", x2, shard_double,
                            c.dimensions(kind(shard_clamp), kind(shard_clamp), kind(shard_periodic)));
-  const std::array<shard_dimension, 3> turned = {{{rows, 1, nullptr, 0, 0, {}, {}},
-                                                  {columns, 0, nullptr, 0, 0, {}, {}},
-                                                  {levels, -1, nullptr, 0, 0, {}, {}}}};
+  const std::array<shard_dimension, 3> turned = {
+      {{rows, 1, nullptr, nullptr, 0, 0, {}, {}},
+       {columns, 0, nullptr, nullptr, 0, 0, {}, {}},
+       {levels, -1, nullptr, nullptr, 0, 0, {}, {}}}};
   shard_field other = c.wrap("y", y2, shard_double, turned);
   fill(x, 1), fill(x2, 1);
   redistribute(space, y, x);
@@ -190,6 +191,22 @@ TEST(C, RedistributionsHaveTheBitsOfCpp) {
   EXPECT_EQ(first, y.begin(1));
   EXPECT_EQ(count, y.extent(1));
 
+  // to an array of the last rank, and back
+  const int root = ranks() - 1;
+  const Kokkos::View<double***, Kokkos::LayoutRight, Kokkos::HostSpace> all(
+      "all", rank() == root ? rows : 0, rank() == root ? columns : 0, levels);
+  const auto all2 = Kokkos::View<double***, Kokkos::LayoutRight, Kokkos::HostSpace>(
+      "all2", all.extent(0), all.extent(1), levels);
+  gather(space, all, x, root);
+  EXPECT_EQ(shard_gather(all2.data(), nullptr, own, root), shard_ok) << shard_error_message();
+  for (std::size_t i = 0; i < all.size(); ++i) EXPECT_EQ(all.data()[i], all2.data()[i]);
+  deep_copy(space, y, -1.0);
+  deep_copy(space, y2, -2.0);
+  distribute(space, y, all, root);
+  EXPECT_EQ(shard_scatter(other, all2.data(), nullptr, root), shard_ok);
+  EXPECT_EQ(differences(y, y2), 0);
+  EXPECT_EQ(shard_gather(all2.data(), nullptr, own, ranks()), shard_error_argument);
+
   // the same plan for another array
   const F z = x.like("z"), z2 = x.like("z2");
   fill(z, 3), fill(z2, 3);
@@ -199,6 +216,60 @@ TEST(C, RedistributionsHaveTheBitsOfCpp) {
   EXPECT_EQ(differences(y, y2), 0);
   shard_field_release(&own);
   shard_field_release(&other);
+}
+
+struct Cell;
+
+// a ring of cells, each rank with the neighbours of its own in two layers
+TEST(C, IndexSpacesHaveTheBitsOfCpp) {
+  const int p = ranks();
+  const Mesh<Lat> mesh(MPI_COMM_WORLD, {p});
+  const std::int64_t own = 3, n = own * p, first = own * rank();
+  std::vector<std::int64_t> ids;
+  for (std::int64_t i = 0; i < own; ++i) ids.push_back(first + i);
+  std::vector<int> layers;
+  for (int layer = 1; layer <= 2; ++layer)
+    for (const std::int64_t id : {first - layer, first + own - 1 + layer}) {
+      ids.push_back(((id % n) + n) % n);
+      layers.push_back(layer);
+    }
+  const Space space;
+  using F = ShardedView<double**, Kokkos::LayoutRight, ShardDim<0, Lat, Indices<Cell>>,
+                        Kokkos::HostSpace>;
+  const IndexSpace<Cell, Lat> cells(mesh, by_global_ids(ids, own, layers));
+  const F x("x", mesh, {cells, Partition::whole(2)}), x2 = x.like("x2");
+  shard_mesh line     = nullptr;
+  shard_space c_cells = nullptr;
+  ASSERT_EQ(shard_mesh_create(MPI_COMM_WORLD, 1, &p, &line), shard_ok);
+  ASSERT_EQ(shard_space_create(line, 0, static_cast<int64_t>(ids.size()), ids.data(), own,
+                               layers.data(), &c_cells),
+            shard_ok)
+      << shard_error_message();
+  const shard_dimension dims[] = {{0, 0, c_cells, nullptr, 0, 0, {}, {}},
+                                  {2, -1, nullptr, nullptr, 0, 0, {}, {}}};
+  const int64_t local[]        = {static_cast<int64_t>(ids.size()), 2};
+  shard_field field            = nullptr;
+  ASSERT_EQ(shard_field_wrap(line, "x", x2.view().data(), shard_double, shard_host, 2, dims, local,
+                             nullptr, &field),
+            shard_ok)
+      << shard_error_message();
+  shard_mesh_release(&line);
+  shard_space_release(&c_cells);
+  for (const int most : {2, 1}) {
+    shard_exchange exchange              = nullptr;
+    const shard_exchange_options options = {0, 0, most, 0};
+    ASSERT_EQ(shard_exchange_create(1, &field, &options, &exchange), shard_ok);
+    fill(x, 1), fill(x2, 1);
+    const Exchange<F> whole(x), narrow = whole.layers<1>();
+    (most == 2 ? whole : narrow)(space);
+    EXPECT_EQ(shard_exchange_run(exchange), shard_ok);
+    EXPECT_EQ(differences(x, x2), 0);
+    (most == 2 ? whole : narrow).adjoint(space);
+    EXPECT_EQ(shard_exchange_adjoint(exchange), shard_ok);
+    EXPECT_EQ(differences(x, x2), 0);
+    shard_exchange_release(&exchange);
+  }
+  shard_field_release(&field);
 }
 
 template <class F>
@@ -327,7 +398,7 @@ TEST(C, MisuseIsACodeAndASentence) {
           })));
   refused(shard_error_argument, {"wrap"}, wrap(good, shard_double, last ? 1 : 0));
   own                          = c.wrap("x", x, shard_double, good);
-  shard_exchange_options faces = {last ? 1 : 0, 0, 0};
+  shard_exchange_options faces = {last ? 1 : 0, 0, 0, 0};
   refused(shard_error_agreement, {"faces"}, shard_exchange_create(1, &own, &faces, &exchange));
   shard_field_release(&own);
 }

@@ -50,6 +50,8 @@ int shard_finalize(void);
 
 /** A mesh of ranks: up to 5 axes. */
 typedef struct shard_mesh_s* shard_mesh;
+/** Elements with global ids, sharded over an axis: cells, edges, columns. */
+typedef struct shard_space_s* shard_space;
 /** A field: an array of the caller's on each rank, and what it is a part of. */
 typedef struct shard_field_s* shard_field;
 /** A plan that fills the halos of fields. */
@@ -70,6 +72,16 @@ int shard_mesh_axis(shard_mesh mesh, int axis, int* size, int* coordinate);
 int shard_mesh_neighbour(shard_mesh mesh, int axis, int step, int* rank);
 /** The elements of a dimension of `n` that this rank owns if it is balanced over an axis. Local. */
 int shard_mesh_owned(shard_mesh mesh, int axis, int64_t n, int64_t* first, int64_t* count);
+
+/** Makes an index space over an axis. `ids`: any 64-bit numbers of this rank's places, the first
+ * `owned` its own, the others its halo; an id is owned by one rank. `layers`: of each place of the
+ * halo, from 1, not falling; NULL: all 1. Collective over the mesh. */
+int shard_space_create(shard_mesh mesh, int axis, int64_t places, const int64_t* ids, int64_t owned,
+                       const int* layers, shard_space* space);
+/** Another owner. Local. */
+int shard_space_retain(shard_space space);
+/** One owner less; *space becomes NULL. Local. */
+int shard_space_release(shard_space* space);
 
 /** The type of values. */
 enum shard_type {
@@ -130,8 +142,10 @@ typedef struct shard_boundary {
 
 /** A dimension of a field. */
 typedef struct shard_dimension {
-  int64_t extent;        /**< elements of all ranks */
+  int64_t extent;        /**< elements of all ranks; of a space's dimension it isn't read */
   int axis;              /**< the mesh axis that shards it, -1 for none */
+  shard_space space;     /**< the elements are those of an index space, owned ones first, then its
+                              halo; NULL for others */
   const int64_t* begins; /**< the first element of each rank along the axis, then `extent`: the
                               model's own decomposition; NULL: balanced */
   int halo_low;          /**< elements of the halo before the owned ones */
@@ -161,6 +175,7 @@ int shard_field_owned(shard_field field, int dimension, int64_t* first, int64_t*
 typedef struct shard_exchange_options {
   int faces;     /**< 1: without corners, for star-shaped stencils */
   int width;     /**< more than 0: up to this width on each side */
+  int layers;    /**< more than 0: up to this layer of index spaces */
   unsigned axes; /**< not 0: only halos along these axes, a bit for each */
 } shard_exchange_options;
 
@@ -189,6 +204,12 @@ int shard_exchange_finish(shard_exchange exchange);
 int shard_redistribute(shard_field to, shard_field from);
 /** The transpose: adds the owned elements of `to` to those of `from`. Collective over the mesh. */
 int shard_redistribute_adjoint(shard_field from, shard_field to);
+/** Copies the owned elements of all ranks to an array of one rank, `root` in the mesh's
+ * communicator, of the global extents and the field's type; other ranks' `data` isn't used.
+ * `strides` in elements (NULL: the last dimension is contiguous). Collective over the mesh. */
+int shard_gather(void* data, const int64_t* strides, shard_field field, int root);
+/** The inverse. */
+int shard_scatter(shard_field field, const void* data, const int64_t* strides, int root);
 
 /** How sums are rounded. */
 enum shard_order {
