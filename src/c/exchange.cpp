@@ -32,9 +32,11 @@ void narrow(impl::FieldSpec& spec, const shard_exchange_options& options) {
   }
 }
 
+}  // namespace
+
 template <class Memory>
-using SpaceOf = std::conditional_t<std::is_same_v<Memory, Kokkos::HostSpace>, HostSpace,
-                                   DeviceSpace>;
+using SpaceOf =
+    std::conditional_t<std::is_same_v<Memory, Kokkos::HostSpace>, HostSpace, DeviceSpace>;
 
 /// A plan and what is in progress, of fields in one memory.
 template <class Memory>
@@ -52,8 +54,8 @@ class Halos {
   }
   void start(const std::vector<shard_field>& fields, Direction direction) {
     for (std::size_t f = 0; f < fields.size(); ++f) from_[f] = fields[f]->origin;
-    started_.push_back(plan_->start(
-        SpaceOf<Memory>(), {from_.data(), from_.data(), geometries_.data()}, direction));
+    started_.push_back(plan_->start(SpaceOf<Memory>(),
+                                    {from_.data(), from_.data(), geometries_.data()}, direction));
   }
   void finish() {
     if (started_.empty())
@@ -80,8 +82,6 @@ template <class Same>
 struct OneOf<Same, Same> {
   using type = std::variant<std::monostate, Same>;
 };
-
-}  // namespace
 
 }  // namespace shard::c
 
@@ -143,8 +143,9 @@ int shard_exchange_create(int count, const shard_field* fields,
       if (field.geometry.mesh != fields[0]->geometry.mesh)
         impl::throw_argument("exchange_create", {"fields are on several meshes"});
       if (field.on_device != fields[0]->on_device)
-        impl::throw_argument("exchange_create",
-                             {"fields are in host memory and in device memory; make a plan of each"});
+        impl::throw_argument(
+            "exchange_create",
+            {"fields are in host memory and in device memory; make a plan of each"});
       shard_field_retain(fields[f]);
       handle->fields.push_back(fields[f]);
     }

@@ -21,8 +21,6 @@ using impl::text;
 using impl::throw_argument;
 using impl::ValueKind;
 
-constexpr const char* function = "field_wrap";
-
 std::pair<ValueKind, int> kind_of(int type) {
   switch (type) {
     case shard_float: return {ValueKind::f32, 4};
@@ -31,7 +29,7 @@ std::pair<ValueKind, int> kind_of(int type) {
     case shard_int64: return {ValueKind::i64, 8};
     case shard_complex_float: return {ValueKind::c32, 8};
     case shard_complex_double: return {ValueKind::c64, 16};
-    default: throw_argument(function, {"there is no type ", text(type)});
+    default: throw_argument(field_wrap, {"there is no type ", text(type)});
   }
 }
 
@@ -42,30 +40,32 @@ void check(const std::array<DimType, max_rank>& types, int rank) {
     const DimType& type = types[impl::Geometry::at(d)];
     halos += type.lo > 0 || type.hi > 0 ? 1 : 0;
     if ((type.low.kind == BoundaryKind::periodic) != (type.high.kind == BoundaryKind::periodic))
-      throw_argument(function, {"dimension ", text(d), " is periodic on one side; it is on both"});
+      throw_argument(field_wrap,
+                     {"dimension ", text(d), " is periodic on one side; it is on both"});
     for (int e = 0; e < d; ++e)
       if (type.axis_count > 0 && types[impl::Geometry::at(e)].axis_count > 0 &&
           types[impl::Geometry::at(e)].axes[0] == type.axes[0])
-        throw_argument(function, {"dimensions ", text(e), " and ", text(d),
-                                  " are sharded over one axis; an axis shards one dimension"});
+        throw_argument(field_wrap, {"dimensions ", text(e), " and ", text(d),
+                                    " are sharded over one axis; an axis shards one dimension"});
     for (const BoundarySide* side : {&type.low, &type.high}) {
       if (side->longitude < 0) continue;
       const DimType& other = types[impl::Geometry::at(side->longitude)];
       const bool haloed    = other.lo > 0 || other.hi > 0;
       if (side->count > 0 && (other.axis_count > 0 || haloed))
-        throw_argument(function, {"dimension ", text(side->longitude),
-                                  ", which chooses boundaries, is neither sharded nor has a halo"});
+        throw_argument(field_wrap,
+                       {"dimension ", text(side->longitude),
+                        ", which chooses boundaries, is neither sharded nor has a halo"});
       if (impl::is_north(side->kind) && haloed && other.low.kind != BoundaryKind::periodic)
-        throw_argument(function, {"dimension ", text(side->longitude),
-                                  ", the longitude of a north fold, is periodic"});
+        throw_argument(field_wrap, {"dimension ", text(side->longitude),
+                                    ", the longitude of a north fold, is periodic"});
     }
     if (impl::is_north(type.high.kind) && type.hi == 0)
-      throw_argument(function, {"dimension ", text(d), " has a north fold and no halo there"});
+      throw_argument(field_wrap, {"dimension ", text(d), " has a north fold and no halo there"});
     if (impl::is_north(type.high.kind) && type.low.longitude >= 0)
-      throw_argument(function, {"dimension ", text(d), " has a north fold and another fold"});
+      throw_argument(field_wrap, {"dimension ", text(d), " has a north fold and another fold"});
   }
   if (halos > 3)
-    throw_argument(function, {text(halos), " dimensions have halos; at most three have"});
+    throw_argument(field_wrap, {text(halos), " dimensions have halos; at most three have"});
 }
 
 /// What a rank gives of a field, so that the ranks can compare it.
@@ -77,7 +77,7 @@ struct Described {
 
   Described(const impl::MeshState& mesh, int rank, const shard_dimension* dimensions) {
     if (rank < 1 || rank > max_rank)
-      throw_argument(function, {"a field of rank ", text(rank), "; it is 1 to ", text(max_rank)});
+      throw_argument(field_wrap, {"a field of rank ", text(rank), "; it is 1 to ", text(max_rank)});
     require(dimensions, "the list of dimensions");
     for (int d = 0; d < rank; ++d) {
       const shard_dimension& of = dimensions[d];
@@ -85,11 +85,11 @@ struct Described {
       type.lo                   = of.halo_low;
       type.hi                   = of.halo_high;
       if (of.halo_low < 0 || of.halo_high < 0)
-        throw_argument(function, {"dimension ", text(d), " has a halo of ", text(of.halo_low),
-                                  " and ", text(of.halo_high), " elements"});
+        throw_argument(field_wrap, {"dimension ", text(d), " has a halo of ", text(of.halo_low),
+                                    " and ", text(of.halo_high), " elements"});
       if (of.axis < -1 || of.axis >= mesh.axes())
-        throw_argument(function, {"dimension ", text(d), " is sharded over axis ", text(of.axis),
-                                  "; the mesh has ", text(mesh.axes()), ", and -1 is none"});
+        throw_argument(field_wrap, {"dimension ", text(d), " is sharded over axis ", text(of.axis),
+                                    "; the mesh has ", text(mesh.axes()), ", and -1 is none"});
       type.low  = side_of(of.low, d, rank, false);
       type.high = side_of(of.high, d, rank, true);
       if (of.axis >= 0) {
@@ -99,12 +99,12 @@ struct Described {
       extents[impl::Geometry::at(d)] = of.extent;
       if (of.space != nullptr) {
         if (of.space->mesh.get() != &mesh || of.space->axis != of.axis)
-          throw_argument(function, {"the index space of dimension ", text(d),
-                                    " is of another mesh, or over another axis than ",
-                                    text(of.axis)});
+          throw_argument(field_wrap,
+                         {"the index space of dimension ", text(d),
+                          " is of another mesh, or over another axis than ", text(of.axis)});
         if (of.halo_low > 0 || of.halo_high > 0)
-          throw_argument(function, {"dimension ", text(d),
-                                    " has an index space, whose halo the space tells; give 0"});
+          throw_argument(field_wrap, {"dimension ", text(d),
+                                      " has an index space, whose halo the space tells; give 0"});
         type.indices                      = elements_of_c();
         partitions[impl::Geometry::at(d)] = of.space->partition;
         extents[impl::Geometry::at(d)]    = of.space->partition.size();
@@ -117,9 +117,9 @@ struct Described {
         partitions[impl::Geometry::at(d)] =
             Partition::explicit_begins({of.begins, of.begins + parts + 1});
         if (partitions[impl::Geometry::at(d)].size() != of.extent)
-          throw_argument(function, {"dimension ", text(d), " has ", text(of.extent),
-                                    " elements, and its last begin is ",
-                                    text(partitions[impl::Geometry::at(d)].size())});
+          throw_argument(field_wrap, {"dimension ", text(d), " has ", text(of.extent),
+                                      " elements, and its last begin is ",
+                                      text(partitions[impl::Geometry::at(d)].size())});
         description += " " + partitions[impl::Geometry::at(d)].describe();
       }
       description += ", axis " + text(of.axis) + ", halo " + text(of.halo_low) + "+" +
@@ -144,7 +144,7 @@ int shard_field_wrap(shard_mesh mesh, const char* name, void* data, int type, in
   using namespace shard;
   using namespace shard::c;
   return guarded([&] {
-    shard_field& made                       = require(field, "the field to be made");
+    shard_field& made                             = require(field, "the field to be made");
     const std::shared_ptr<impl::MeshState>& state = require(mesh, "the mesh").state;
     // what one rank gets wrong is an error on all
     std::optional<Described> given;
@@ -153,22 +153,22 @@ int shard_field_wrap(shard_mesh mesh, const char* name, void* data, int type, in
     try {
       kind = kind_of(type);
       if (memory != shard_host && memory != shard_device)
-        impl::throw_argument(function, {"there is no memory ", impl::text(memory)});
+        impl::throw_argument(field_wrap, {"there is no memory ", impl::text(memory)});
       require(local, "the list of local extents");
       given.emplace(*state, rank, dimensions);
     } catch (const Error& error) {
       wrong = error.what();
     }
-    impl::require_no_error(state->comm(), function, wrong);
-    impl::require_agreement(state->comm(), function,
-                            "type " + impl::text(type) + ", memory " + impl::text(memory) +
-                                given->description);
+    impl::require_no_error(state->comm(), field_wrap, wrong);
+    impl::require_agreement(
+        state->comm(), field_wrap,
+        "type " + impl::text(type) + ", memory " + impl::text(memory) + given->description);
 
-    auto handle      = std::make_unique<shard_field_s>();
-    handle->types    = given->types;
-    handle->geometry = impl::make_geometry(name == nullptr ? "" : name, state, rank,
-                                           given->types.data(), given->extents.data(),
-                                           given->partitions.data());
+    auto handle   = std::make_unique<shard_field_s>();
+    handle->types = given->types;
+    handle->geometry =
+        impl::make_geometry(name == nullptr ? "" : name, state, rank, given->types.data(),
+                            given->extents.data(), given->partitions.data());
     impl::require_local_extents(handle->geometry, given->types.data(), local);
     handle->kind       = kind.first;
     handle->value_size = kind.second;
@@ -200,8 +200,8 @@ int shard_field_owned(shard_field field, int dimension, int64_t* first, int64_t*
   return shard::c::guarded([&] {
     const auto& geometry = shard::c::require(field, "the field").geometry;
     if (dimension < 0 || dimension >= geometry.rank)
-      shard::impl::throw_argument("field_owned", {"there is no dimension ",
-                                                  shard::impl::text(dimension)});
+      shard::impl::throw_argument("field_owned",
+                                  {"there is no dimension ", shard::impl::text(dimension)});
     if (first != nullptr) *first = geometry.begin(dimension);
     if (count != nullptr) *count = geometry.owned(dimension);
   });

@@ -78,6 +78,9 @@ int release(Handle* handle, const char* what) noexcept {
 struct Elements;
 inline impl::AxisId elements_of_c() { return impl::axis_id<Elements>(); }
 
+/// In the sentences of errors.
+inline constexpr const char* field_wrap = "field_wrap";
+
 /// A boundary of C as the engine has it; `high`: of a dimension's high side. Those of by_index live
 /// as long as the process, since plans keep pointers to them. Throws ArgumentError.
 BoundarySide side_of(const shard_boundary& boundary, int own_dimension, int rank, bool high);

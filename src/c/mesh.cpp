@@ -16,8 +16,8 @@ using shard::impl::throw_argument;
 
 int checked_axis(const char* function, const shard::impl::MeshState& mesh, int axis) {
   if (axis < 0 || axis >= mesh.axes())
-    throw_argument(function, {"there is no axis ", text(axis), "; the mesh has ",
-                              text(mesh.axes())});
+    throw_argument(function,
+                   {"there is no axis ", text(axis), "; the mesh has ", text(mesh.axes())});
   return axis;
 }
 
@@ -27,8 +27,8 @@ int shard_mesh_create(MPI_Comm comm, int axes, const int* sizes, shard_mesh* mes
   return guarded([&] {
     shard_mesh& made = require(mesh, "the mesh to be made");
     if (axes < 1 || axes > shard::impl::max_axes)
-      throw_argument("mesh_create", {text(axes), " axes; a mesh has 1 to ",
-                                     text(shard::impl::max_axes)});
+      throw_argument("mesh_create",
+                     {text(axes), " axes; a mesh has 1 to ", text(shard::impl::max_axes)});
     require(sizes, "the list of sizes");
     auto handle   = std::make_unique<shard_mesh_s>();
     handle->state = shard::impl::MeshState::make(comm, std::vector<int>(sizes, sizes + axes), {});
@@ -54,7 +54,7 @@ int shard_mesh_neighbour(shard_mesh mesh, int axis, int step, int* rank) {
   return guarded([&] {
     const auto& state = *require(mesh, "the mesh").state;
     auto place        = state.coordinates();
-    int& there        = place[static_cast<std::size_t>(checked_axis("mesh_neighbour", state, axis))];
+    int& there = place[static_cast<std::size_t>(checked_axis("mesh_neighbour", state, axis))];
     there += step;
     require(rank, "the rank") =
         there < 0 || there >= state.extent(axis) ? -1 : state.rank_at(place.data());

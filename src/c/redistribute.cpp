@@ -63,13 +63,13 @@ void move_array(const char* function, const shard_field_s& field, void* data,
     contiguous *= extents[at];
   }
   impl::require_array(function, geometry, root, extents.data());
-  impl::require_no_error(geometry.mesh->comm(), function,
-                         geometry.mesh->rank() == root && data == nullptr ? "the array is null"
-                                                                          : "");
-  auto movement                             = movement_of(function, field);
-  (gathers ? movement.to : movement.from)   = array;
-  (gathers ? movement.from : movement.to)   = side_of_field(field);
-  movement.root                             = root;
+  impl::require_no_error(
+      geometry.mesh->comm(), function,
+      geometry.mesh->rank() == root && data == nullptr ? "the array is null" : "");
+  auto movement                           = movement_of(function, field);
+  (gathers ? movement.to : movement.from) = array;
+  (gathers ? movement.from : movement.to) = side_of_field(field);
+  movement.root                           = root;
   run(field, movement);
 }
 

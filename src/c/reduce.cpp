@@ -31,7 +31,7 @@ struct FieldElements {
 template <class T, class Memory>
 CellValues<const T> values_of(const FieldElements<T, Memory>& f, const shard_field_s& like) {
   CellValues<const T> values;
-  values.origin = reinterpret_cast<const T*>(f.field->origin);
+  values.origin  = reinterpret_cast<const T*>(f.field->origin);
   const int rank = like.geometry.rank;
   for (int d = 0; d < rank; ++d)
     values.stride[impl::run_dim(d, rank, like.left)] = f.field->stride[impl::Geometry::at(d)];
@@ -94,8 +94,8 @@ struct BitsTerm {
 };
 
 template <class Sum, class Term, class Space, class T, class Memory, class Other>
-Sum sum_of(const Space& space, Determinism order, const FieldElements<T, Memory>& like, const Term& term,
-           const CellValues<const T>& a, const CellValues<const Other>& b) {
+Sum sum_of(const Space& space, Determinism order, const FieldElements<T, Memory>& like,
+           const Term& term, const CellValues<const T>& a, const CellValues<const Other>& b) {
   if constexpr (std::is_same_v<Sum, double>)
     if (order == Determinism::ordered)
       return impl::world_sum<Determinism::ordered, Sum>(space, like, term, a, b);
@@ -124,8 +124,8 @@ int shard_sum(shard_field field, int order, double* value, int64_t* integer) {
     const auto rule = order_of("sum", order);
     visit<false>("sum", f, [&]<class T, class Memory>(const auto& space) {
       const FieldElements<T, Memory> like{&f};
-      const auto a = values_of(like, f);
-      using Sum    = std::conditional_t<std::is_integral_v<T>, shard::index_t, double>;
+      const auto a  = values_of(like, f);
+      using Sum     = std::conditional_t<std::is_integral_v<T>, shard::index_t, double>;
       const Sum sum = sum_of<Sum>(space, rule, like, shard::impl::ValueTerm{}, a, a);
       if (value != nullptr) *value = static_cast<double>(sum);
       if constexpr (std::is_integral_v<T>)
@@ -168,8 +168,8 @@ int shard_checksum(shard_field field, uint64_t* value) {
     visit<false>("checksum", f, [&]<class T, class Memory>(const auto& space) {
       const FieldElements<T, Memory> like{&f};
       const auto a = values_of(like, f);
-      found        = static_cast<uint64_t>(sum_of<shard::index_t>(
-          space, shard::Determinism::on_one_mesh, like, BitsTerm{}, a, a));
+      found        = static_cast<uint64_t>(
+          sum_of<shard::index_t>(space, shard::Determinism::on_one_mesh, like, BitsTerm{}, a, a));
     });
   });
 }

@@ -32,8 +32,7 @@ int shard_space_create(shard_mesh mesh, int axis, int64_t places, const int64_t*
     handle->axis      = axis;
     handle->partition = impl::gather_partition(state->axis_comm(axis), owned);
     handle->partition = impl::with_space(
-        handle->partition,
-        impl::make_index_halo(state->axis_comm(axis), elements_of_c(), input));
+        handle->partition, impl::make_index_halo(state->axis_comm(axis), elements_of_c(), input));
     made = handle.release();
   });
 }

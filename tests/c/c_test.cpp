@@ -49,12 +49,12 @@ shard_boundary kind(int k, int odd = 0, int dimension = 0) {
 /// A mesh, and dimensions with uneven partitions.
 struct Case {
   Grid mesh{MPI_COMM_WORLD, {0, 0}};
-  shard_mesh c_mesh = nullptr;
+  shard_mesh c_mesh         = nullptr;
   std::vector<int64_t> lats = begins_of(rows, mesh.size<Lat>()),
                        lons = begins_of(columns, mesh.size<Lon>());
-  std::array<Partition, 3> partitions{
-      Partition::explicit_begins({lats.begin(), lats.end()}),
-      Partition::explicit_begins({lons.begin(), lons.end()}), Partition::whole(levels)};
+  std::array<Partition, 3> partitions{Partition::explicit_begins({lats.begin(), lats.end()}),
+                                      Partition::explicit_begins({lons.begin(), lons.end()}),
+                                      Partition::whole(levels)};
 
   Case() {
     const int sizes[] = {mesh.size<Lat>(), mesh.size<Lon>()};
@@ -71,11 +71,11 @@ struct Case {
   template <class F>
   shard_field wrap(const char* name, const F& f, int type,
                    const std::array<shard_dimension, 3>& dims) const {
-    shard_field field    = nullptr;
-    const auto& view     = f.view();
-    const int64_t local[] = {static_cast<int64_t>(view.extent(0)),
-                             static_cast<int64_t>(view.extent(1)),
-                             static_cast<int64_t>(view.extent(2))};
+    shard_field field       = nullptr;
+    const auto& view        = f.view();
+    const int64_t local[]   = {static_cast<int64_t>(view.extent(0)),
+                               static_cast<int64_t>(view.extent(1)),
+                               static_cast<int64_t>(view.extent(2))};
     const int64_t strides[] = {static_cast<int64_t>(view.stride(0)),
                                static_cast<int64_t>(view.stride(1)),
                                static_cast<int64_t>(view.stride(2))};
@@ -91,7 +91,8 @@ template <class F>
 void fill(const F& f, int seed) {
   using T = typename F::value_type;
   for (std::size_t i = 0; i < f.view().span(); ++i)
-    f.view().data()[i] = static_cast<T>((i * 37 + static_cast<std::size_t>(seed) * 11) % 101) / T(7);
+    f.view().data()[i] =
+        static_cast<T>((i * 37 + static_cast<std::size_t>(seed) * 11) % 101) / T(7);
 }
 template <class F>
 int differences(const F& a, const F& b) {
@@ -107,18 +108,17 @@ void check_exchange(int type, const shard_boundary& low, const shard_boundary& h
   const Case c;
   const Space space;
   const F a("a", c.mesh, c.partitions), b("b", c.mesh, c.partitions), a2 = a.like("a2"),
-          b2 = b.like("b2");
-  const auto dims   = c.dimensions(low, high, lon);
-  shard_field own[] = {c.wrap("a", a2, type, dims), c.wrap("b", b2, type, dims)};
-  const auto refill = [&] {
-    fill(a, 1), fill(a2, 1), fill(b, 2), fill(b2, 2);
-  };
+                                                                      b2 = b.like("b2");
+  const auto dims        = c.dimensions(low, high, lon);
+  shard_field own[]      = {c.wrap("a", a2, type, dims), c.wrap("b", b2, type, dims)};
+  const auto refill      = [&] { fill(a, 1), fill(a2, 1), fill(b, 2), fill(b2, 2); };
   const auto expect_same = [&](const char* what) {
     EXPECT_EQ(differences(a, a2), 0) << what;
     EXPECT_EQ(differences(b, b2), 0) << what;
   };
   const Exchange halos(a, b);
-  const auto check = [&](const char* what, const auto& plan, const shard_exchange_options& options) {
+  const auto check = [&](const char* what, const auto& plan,
+                         const shard_exchange_options& options) {
     shard_exchange exchange = nullptr;
     ASSERT_EQ(shard_exchange_create(2, own, &options, &exchange), shard_ok)
         << shard_error_message();
@@ -152,14 +152,13 @@ TEST(C, ExchangesHaveTheBitsOfCpp) {
   shard_boundary north = kind(shard_north_fold, 1, 1);
   north.pivot          = shard_t_point;
   north.position       = shard_at_east;
-  check_exchange<
-      Haloed<double, Sides<Clamp, NorthFold<1, Pivot::t_point, At::east, Parity::odd>>>>(
+  check_exchange<Haloed<double, Sides<Clamp, NorthFold<1, Pivot::t_point, At::east, Parity::odd>>>>(
       shard_double, kind(shard_clamp), north, kind(shard_periodic));
   const shard_boundary of_level[] = {kind(shard_constant), kind(shard_clamp),
                                      kind(shard_symmetric, 1)};
-  shard_boundary by_index = kind(shard_by_index, 0, 2);
-  by_index.count          = 3;
-  by_index.each           = of_level;
+  shard_boundary by_index         = kind(shard_by_index, 0, 2);
+  by_index.count                  = 3;
+  by_index.each                   = of_level;
   check_exchange<Haloed<double, ByIndex<2, Zero, Clamp, Odd<Symmetric>>>>(
       shard_double, by_index, by_index, kind(shard_periodic));
 }
@@ -170,15 +169,15 @@ TEST(C, RedistributionsHaveTheBitsOfCpp) {
   using F    = Haloed<double, Clamp>;
   using Bare = ShardedView<double***, Kokkos::LayoutLeft, ShardDim<1, Lat>, ShardDim<0, Lon>,
                            Kokkos::HostSpace>;
-  const F x("x", c.mesh, c.partitions), x2 = x.like("x2");
+  const F x("x", c.mesh, c.partitions), x2               = x.like("x2");
   const Bare y("y", c.mesh, {rows, columns, levels}), y2 = y.like("y2");
-  shard_field own = c.wrap("x", x2, shard_double,
-                           c.dimensions(kind(shard_clamp), kind(shard_clamp), kind(shard_periodic)));
-  const std::array<shard_dimension, 3> turned = {
-      {{rows, 1, nullptr, nullptr, 0, 0, {}, {}},
-       {columns, 0, nullptr, nullptr, 0, 0, {}, {}},
-       {levels, -1, nullptr, nullptr, 0, 0, {}, {}}}};
-  shard_field other = c.wrap("y", y2, shard_double, turned);
+  shard_field own =
+      c.wrap("x", x2, shard_double,
+             c.dimensions(kind(shard_clamp), kind(shard_clamp), kind(shard_periodic)));
+  const std::array<shard_dimension, 3> turned = {{{rows, 1, nullptr, nullptr, 0, 0, {}, {}},
+                                                  {columns, 0, nullptr, nullptr, 0, 0, {}, {}},
+                                                  {levels, -1, nullptr, nullptr, 0, 0, {}, {}}}};
+  shard_field other                           = c.wrap("y", y2, shard_double, turned);
   fill(x, 1), fill(x2, 1);
   redistribute(space, y, x);
   EXPECT_EQ(shard_redistribute(other, own), shard_ok) << shard_error_message();
@@ -288,7 +287,8 @@ void check_reductions(int type, const shard_boundary& high) {
   };
   constexpr auto ordered = Determinism::ordered;
   expect_is(shard_sum(a, shard_on_one_mesh, &value, &integer), static_cast<double>(sum(space, x)));
-  expect_is(shard_sum(a, shard_ordered, &value, nullptr), static_cast<double>(sum<ordered>(space, x)));
+  expect_is(shard_sum(a, shard_ordered, &value, nullptr),
+            static_cast<double>(sum<ordered>(space, x)));
   expect_is(shard_min(a, &value), static_cast<double>(shard::min(space, x)));
   expect_is(shard_max(a, &value), static_cast<double>(shard::max(space, x)));
   if constexpr (std::is_integral_v<typename F::value_type>) {
@@ -324,7 +324,7 @@ void count_errors(int code, const char*) { handled += code == shard_error_argume
 TEST(C, MisuseIsACodeAndASentence) {
   const Case c;
   const auto good = c.dimensions(kind(shard_clamp), kind(shard_clamp), kind(shard_periodic));
-  using F = Haloed<double, Clamp>;
+  using F         = Haloed<double, Clamp>;
   const F x("x", c.mesh, c.partitions);
   const auto refused = [](int code, const std::vector<std::string>& parts, int returned) {
     EXPECT_EQ(returned, code);
@@ -338,8 +338,8 @@ TEST(C, MisuseIsACodeAndASentence) {
     const int64_t local[] = {static_cast<int64_t>(x.view().extent(0)) + more,
                              static_cast<int64_t>(x.view().extent(1)),
                              static_cast<int64_t>(x.view().extent(2))};
-    const int returned = shard_field_wrap(c.c_mesh, "x", x.view().data(), type, shard_host, 3,
-                                          dims.data(), local, nullptr, &field);
+    const int returned    = shard_field_wrap(c.c_mesh, "x", x.view().data(), type, shard_host, 3,
+                                             dims.data(), local, nullptr, &field);
     EXPECT_EQ(field == nullptr, returned != shard_ok);
     if (field != nullptr) shard_field_release(&field);
     return returned;
@@ -389,8 +389,7 @@ TEST(C, MisuseIsACodeAndASentence) {
   if (ranks() == 1) return;
   // options and mistakes of one rank alone are errors on all
   const bool last = rank() == ranks() - 1;
-  refused(shard_error_agreement, {"clamp", "reflect"},
-          wrap(changed([&](auto& d) {
+  refused(shard_error_agreement, {"clamp", "reflect"}, wrap(changed([&](auto& d) {
             if (last) d[0].low = kind(shard_reflect);
           })));
   refused(shard_error_argument, {"halo of -1"}, wrap(changed([&](auto& d) {
