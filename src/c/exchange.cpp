@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include <algorithm>
 #include <memory>
+#include <string>
 #include <type_traits>
 #include <variant>
 #include <vector>
@@ -89,13 +90,53 @@ struct shard_exchange_s : shard::c::Counted {
   using Host   = shard::c::Halos<Kokkos::HostSpace>;
   using Device = shard::c::Halos<shard::c::DeviceMemory>;
 
-  std::vector<shard_field> fields;  // retained
+  std::shared_ptr<shard::impl::MeshState> mesh;  // null until there is a field
+  std::vector<shard_field> fields;               // retained
+  shard_exchange_options options{};
   shard::c::OneOf<Host, Device>::type halos;
+  bool is_changed = true;  // the fields aren't those of `halos`
 
+  shard_exchange_s() = default;
   ~shard_exchange_s() {
     for (shard_field& field : fields) shard_field_release(&field);
   }
-  /// Calls use(halos).
+  /// Adds a field; returns what is wrong with it, "" if nothing is.
+  std::string append(shard_field field) {
+    if (field == nullptr) return "a field is null";
+    if (mesh == nullptr) mesh = field->geometry.mesh;
+    if (field->geometry.mesh != mesh) return "fields are on several meshes";
+    if (!fields.empty() && field->on_device != fields[0]->on_device)
+      return "fields are in host memory and in device memory; make a plan of each";
+    shard_field_retain(field);
+    fields.push_back(field);
+    is_changed = true;
+    return "";
+  }
+  /// Makes the plan again if fields were added or removed. Collective then.
+  void update() {
+    if (!is_changed || mesh == nullptr) return;
+    // names tell which field is which on the other ranks
+    std::string names = "fields";
+    for (const shard_field field : fields) names += " \"" + field->geometry.label + "\"";
+    shard::impl::require_agreement(mesh->comm(), "exchange", names);
+    halos.emplace<std::monostate>();
+    if (!fields.empty() && fields[0]->on_device)
+      halos.emplace<Device>(fields, options);
+    else if (!fields.empty())
+      halos.emplace<Host>(fields, options);
+    is_changed = false;
+  }
+  bool is_in_progress() {
+    bool found = false;
+    with([&](const auto& of) { found = of.in_progress(); });
+    return found;
+  }
+  void require_idle(const char* function) {
+    if (is_in_progress())
+      shard::impl::throw_argument(function,
+                                  {"an exchange of this plan is in progress; finish it first"});
+  }
+  /// Calls use(halos), unless there are no fields.
   template <class Use>
   void with(const Use& use) {
     std::visit(
@@ -111,16 +152,16 @@ namespace {
 int start(shard_exchange exchange, shard::impl::Direction direction) {
   return shard::c::guarded([&] {
     auto& e = shard::c::require(exchange, "the exchange");
+    e.update();
     e.with([&](auto& halos) { halos.start(e.fields, direction); });
   });
 }
 int run(shard_exchange exchange, shard::impl::Direction direction) {
   return shard::c::guarded([&] {
     auto& e = shard::c::require(exchange, "the exchange");
+    e.require_idle("exchange_run");
+    e.update();
     e.with([&](auto& halos) {
-      if (halos.in_progress())
-        shard::impl::throw_argument("exchange_run",
-                                    {"an exchange of this plan is in progress; finish it first"});
       halos.start(e.fields, direction);
       halos.finish();
     });
@@ -135,27 +176,52 @@ int shard_exchange_create(int count, const shard_field* fields,
   using namespace shard::c;
   return guarded([&] {
     shard_exchange& made = require(exchange, "the exchange to be made");
-    if (count < 1) impl::throw_argument("exchange_create", {impl::text(count), " fields"});
-    require(fields, "the list of fields");
+    if (count < 0) impl::throw_argument("exchange_create", {impl::text(count), " fields"});
+    if (count > 0) require(fields, "the list of fields");
     auto handle = std::make_unique<shard_exchange_s>();
+    if (options != nullptr) handle->options = *options;
+    std::string wrong;
     for (int f = 0; f < count; ++f) {
-      const auto& field = require(fields[f], "a field");
-      if (field.geometry.mesh != fields[0]->geometry.mesh)
-        impl::throw_argument("exchange_create", {"fields are on several meshes"});
-      if (field.on_device != fields[0]->on_device)
-        impl::throw_argument(
-            "exchange_create",
-            {"fields are in host memory and in device memory; make a plan of each"});
-      shard_field_retain(fields[f]);
-      handle->fields.push_back(fields[f]);
+      const std::string found = handle->append(fields[f]);
+      if (!found.empty()) wrong = found;
     }
-    const shard_exchange_options whole{};
-    const auto& of = options == nullptr ? whole : *options;
-    if (fields[0]->on_device)
-      handle->halos.emplace<shard_exchange_s::Device>(handle->fields, of);
-    else
-      handle->halos.emplace<shard_exchange_s::Host>(handle->fields, of);
+    if (handle->mesh != nullptr)
+      impl::require_no_error(handle->mesh->comm(), "exchange_create", wrong);
+    else if (!wrong.empty())
+      impl::throw_argument("exchange_create", {wrong});
+    handle->update();
     made = handle.release();
+  });
+}
+int shard_exchange_add(shard_exchange exchange, shard_field field) {
+  using namespace shard;
+  using namespace shard::c;
+  return guarded([&] {
+    auto& e = require(exchange, "the exchange");
+    e.require_idle("exchange_add");
+    const std::string& name = require(field, "the field").geometry.label;
+    for (const shard_field other : e.fields)
+      if (other->geometry.label == name)
+        impl::throw_argument("exchange_add", {"there is a field \"", name, "\" already"});
+    const std::string wrong = e.append(field);
+    if (!wrong.empty()) impl::throw_argument("exchange_add", {wrong});
+  });
+}
+int shard_exchange_remove(shard_exchange exchange, const char* name) {
+  using namespace shard;
+  using namespace shard::c;
+  return guarded([&] {
+    auto& e = require(exchange, "the exchange");
+    require(name, "the name");
+    e.require_idle("exchange_remove");
+    const auto found = std::find_if(e.fields.begin(), e.fields.end(), [&](shard_field field) {
+      return field->geometry.label == name;
+    });
+    if (found == e.fields.end())
+      impl::throw_argument("exchange_remove", {"there is no field \"", name, "\""});
+    shard_field_release(&*found);
+    e.fields.erase(found);
+    e.is_changed = true;
   });
 }
 int shard_exchange_retain(shard_exchange exchange) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "shard/mesh/impl/mesh_state.hpp"
 
+#include <memory>
+#include <string>
 #include <vector>
 
 #include "handles.hpp"
@@ -26,10 +28,13 @@ int checked_axis(const char* function, const shard::impl::MeshState& mesh, int a
 int shard_mesh_create(MPI_Comm comm, int axes, const int* sizes, shard_mesh* mesh) {
   return guarded([&] {
     shard_mesh& made = require(mesh, "the mesh to be made");
+    shard::impl::require_communicator(comm, "mesh_create");
+    std::string wrong;
     if (axes < 1 || axes > shard::impl::max_axes)
-      throw_argument("mesh_create",
-                     {text(axes), " axes; a mesh has 1 to ", text(shard::impl::max_axes)});
-    require(sizes, "the list of sizes");
+      wrong = text(axes) + " axes; a mesh has 1 to " + text(shard::impl::max_axes);
+    else if (sizes == nullptr)
+      wrong = "the list of sizes is null";
+    shard::impl::require_no_error(comm, "mesh_create", wrong);
     auto handle   = std::make_unique<shard_mesh_s>();
     handle->state = shard::impl::MeshState::make(comm, std::vector<int>(sizes, sizes + axes), {});
     made          = handle.release();

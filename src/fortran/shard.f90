@@ -96,6 +96,8 @@ module shard
     type(c_ptr) :: handle = c_null_ptr, owner = c_null_ptr
   contains
     procedure :: plan => exchange_plan        !< halos%plan([t, s])
+    procedure :: add => exchange_add          !< halos%add(q): one field more, known by its name
+    procedure :: remove => exchange_remove    !< halos%remove('q')
     procedure :: run => exchange_run
     procedure :: adjoint => exchange_adjoint
     procedure :: start => exchange_start
@@ -245,6 +247,17 @@ module shard
       type(c_ptr), intent(in) :: fields(*)
       type(c_options), intent(in) :: options
       type(c_ptr), intent(inout) :: exchange
+      integer(c_int) :: code
+    end function
+    function c_exchange_add(exchange, field) bind(c, name='shard_exchange_add') result(code)
+      import c_int, c_ptr
+      type(c_ptr), value :: exchange, field
+      integer(c_int) :: code
+    end function
+    function c_exchange_remove(exchange, name) bind(c, name='shard_exchange_remove') result(code)
+      import c_int, c_ptr, c_char
+      type(c_ptr), value :: exchange
+      character(kind=c_char), intent(in) :: name(*)
       integer(c_int) :: code
     end function
     function c_exchange_retain(handle) bind(c, name='shard_exchange_retain') result(code)
@@ -727,6 +740,25 @@ contains
       call keep(exchange%handle, exchange%owner, made)
     end if
     call answer(code, ierr)
+  end subroutine
+  !> One field more, in the same messages; its name is that of wrap. An exchange without a plan gets one of this field,
+  !! which is collective; else the next run is.
+  subroutine exchange_add(exchange, field, ierr)
+    class(shard_exchange), intent(inout) :: exchange
+    type(shard_field), intent(in) :: field
+    integer, intent(out), optional :: ierr
+    if (.not. c_associated(exchange%handle)) then
+      call exchange%plan([field], ierr=ierr)
+    else
+      call answer(c_exchange_add(exchange%handle, field%handle), ierr)
+    end if
+  end subroutine
+  !> One field less. The next run is collective.
+  subroutine exchange_remove(exchange, name, ierr)
+    class(shard_exchange), intent(in) :: exchange
+    character(*), intent(in) :: name
+    integer, intent(out), optional :: ierr
+    call answer(c_exchange_remove(exchange%handle, name//c_null_char), ierr)
   end subroutine
   !> Fills the halos.
   subroutine exchange_run(exchange, ierr)

@@ -163,6 +163,51 @@ TEST(C, ExchangesHaveTheBitsOfCpp) {
       shard_double, by_index, by_index, kind(shard_periodic));
 }
 
+TEST(C, FieldsAreAddedAndRemovedByName) {
+  const Case c;
+  const Space space;
+  using F = Haloed<double, Clamp>;
+  using S = Haloed<float, Clamp>;
+  const F t("t", c.mesh, c.partitions), t2 = t.like("t2");
+  const S s("s", c.mesh, c.partitions), s2 = s.like("s2");
+  const auto dims  = c.dimensions(kind(shard_clamp), kind(shard_clamp), kind(shard_periodic));
+  shard_field of_t = c.wrap("t", t2, shard_double, dims), of_s = c.wrap("s", s2, shard_float, dims);
+  shard_exchange set = nullptr;
+  ASSERT_EQ(shard_exchange_create(0, nullptr, nullptr, &set), shard_ok);
+  EXPECT_EQ(shard_exchange_run(set), shard_ok);  // of nothing
+  const auto check = [&](bool has_t, bool has_s) {
+    fill(t, 1), fill(t2, 1), fill(s, 2), fill(s2, 2);
+    if (has_t) exchange(space, t);
+    if (has_s) exchange(space, s);
+    EXPECT_EQ(shard_exchange_run(set), shard_ok) << shard_error_message();
+    EXPECT_EQ(differences(t, t2), 0);
+    EXPECT_EQ(differences(s, s2), 0);
+  };
+  EXPECT_EQ(shard_exchange_add(set, of_t), shard_ok);
+  check(true, false);
+  EXPECT_EQ(shard_exchange_add(set, of_s), shard_ok);
+  check(true, true);
+  EXPECT_EQ(shard_exchange_add(set, of_s), shard_error_argument);
+  EXPECT_EQ(shard_exchange_remove(set, "q"), shard_error_argument);
+  EXPECT_EQ(shard_exchange_start(set), shard_ok);
+  EXPECT_EQ(shard_exchange_remove(set, "t"), shard_error_argument);
+  EXPECT_EQ(shard_exchange_finish(set), shard_ok);
+  EXPECT_EQ(shard_exchange_remove(set, "t"), shard_ok);
+  check(false, true);
+  EXPECT_EQ(shard_exchange_remove(set, "s"), shard_ok);
+  check(false, false);
+  // in another order on one rank
+  const bool last = rank() == ranks() - 1;
+  EXPECT_EQ(shard_exchange_add(set, last ? of_s : of_t), shard_ok);
+  EXPECT_EQ(shard_exchange_add(set, last ? of_t : of_s), shard_ok);
+  if (ranks() > 1) {
+    EXPECT_EQ(shard_exchange_run(set), shard_error_agreement);
+  }
+  shard_exchange_release(&set);
+  shard_field_release(&of_t);
+  shard_field_release(&of_s);
+}
+
 TEST(C, RedistributionsHaveTheBitsOfCpp) {
   const Case c;
   const Space space;
@@ -375,7 +420,7 @@ TEST(C, MisuseIsACodeAndASentence) {
   }());
   shard_field own         = c.wrap("x", x, shard_double, good);
   shard_exchange exchange = nullptr;
-  refused(shard_error_argument, {"0 fields"}, shard_exchange_create(0, &own, nullptr, &exchange));
+  refused(shard_error_argument, {"-1 fields"}, shard_exchange_create(-1, &own, nullptr, &exchange));
   ASSERT_EQ(shard_exchange_create(1, &own, nullptr, &exchange), shard_ok);
   refused(shard_error_argument, {"no exchange"}, shard_exchange_finish(exchange));
   EXPECT_EQ(shard_exchange_start(exchange), shard_ok);
@@ -392,6 +437,11 @@ TEST(C, MisuseIsACodeAndASentence) {
   refused(shard_error_agreement, {"clamp", "reflect"}, wrap(changed([&](auto& d) {
             if (last) d[0].low = kind(shard_reflect);
           })));
+  refused(shard_error_argument, {"0 axes"}, [&] {
+    const int size  = 0;
+    shard_mesh none = nullptr;
+    return shard_mesh_create(MPI_COMM_WORLD, last ? 0 : 1, &size, &none);
+  }());
   refused(shard_error_argument, {"halo of -1"}, wrap(changed([&](auto& d) {
             if (last) d[0].halo_low = -1;
           })));

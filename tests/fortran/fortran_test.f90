@@ -97,7 +97,7 @@ contains
       end do
     end do
     call of_t%wrap(mesh, t, dims(), name='t')
-    call of_s%wrap(mesh, s, dims())
+    call of_s%wrap(mesh, s, dims(), name='s')
     call of_t%owned(1, first, count)
     call expect(first == i0 .and. count == i1 - i0 + 1, 'owned')
     call plan%plan([of_t, of_s])
@@ -110,6 +110,27 @@ contains
         end do
       end do
     end do
+
+    ! the same fields one by one
+    block
+      type(shard_exchange) :: set
+      integer :: ierr
+      call set%add(of_t)
+      call set%add(of_s)
+      t(:i0 - 1, :, :) = -1
+      s(:i0 - 1, :, :) = -1
+      call set%run()
+      call expect(t(i0 - 1, j0, 1) == value(i0 - 1, j0, 1), 'halo of t in a set')
+      call expect(s(i0 - 1, j0, 1) == real(value(i0 - 1, j0, 1), real32), 'halo of s in a set')
+      call set%remove('t')
+      t(:i0 - 1, :, :) = -1
+      call set%run()
+      call expect(all(t(:i0 - 1, :, :) == -1), 'a field that was removed')
+      t(:i0 - 1, :, :) = 0
+      call set%remove('t', ierr)
+      call expect(ierr == 1 .and. index(shard_message(), 'no field "t"') > 0, 'a field that isn''t there')
+      call plan%run()
+    end block
 
     ! <H u, v> = <u, H' v>, of t alone; another array in the place of t
     call plan%plan([of_t])
@@ -309,6 +330,7 @@ contains
     b = a
     a = b
     list = [a, b]
+    allocate (kept%field)
     kept%field = list(1)
     a = made(x)
     b = a

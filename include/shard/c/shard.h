@@ -180,9 +180,14 @@ typedef struct shard_exchange_options {
 } shard_exchange_options;
 
 /** Makes a plan for fields of one mesh and memory, one message for each neighbour. `options` may be
- * NULL. Collective over the mesh. */
+ * NULL; there may be no fields, until some are added. Collective over the mesh. */
 int shard_exchange_create(int count, const shard_field* fields,
                           const shard_exchange_options* options, shard_exchange* exchange);
+/** One field more, in the same messages, known by the name that it was wrapped with. Local; the next
+ * run or start is collective over the mesh, and an error if the ranks' fields differ. */
+int shard_exchange_add(shard_exchange exchange, shard_field field);
+/** One field less. As shard_exchange_add. */
+int shard_exchange_remove(shard_exchange exchange, const char* name);
 /** Another owner. Local. */
 int shard_exchange_retain(shard_exchange exchange);
 /** One owner less; *exchange becomes NULL. Local. */
