@@ -109,7 +109,3 @@ int shard_finalize(void) {
     return shard::c::fail_with_current();
   }
 }
-
-int shard_fence(void) {
-  return shard::c::guarded([] { Kokkos::fence("shard_fence"); });
-}

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <memory>
 #include <string>
-#include <type_traits>
 #include <variant>
 #include <vector>
 
@@ -35,10 +34,6 @@ void narrow(impl::FieldSpec& spec, const shard_exchange_options& options) {
 
 }  // namespace
 
-template <class Memory>
-using SpaceOf =
-    std::conditional_t<std::is_same_v<Memory, Kokkos::HostSpace>, HostSpace, DeviceSpace>;
-
 /// A plan and what is in progress, of fields in one memory.
 template <class Memory>
 class Halos {
@@ -55,7 +50,7 @@ class Halos {
   }
   void start(const std::vector<shard_field>& fields, Direction direction) {
     for (std::size_t f = 0; f < fields.size(); ++f) from_[f] = fields[f]->origin;
-    started_.push_back(plan_->start(SpaceOf<Memory>(),
+    started_.push_back(plan_->start(space_of<Memory>(),
                                     {from_.data(), from_.data(), geometries_.data()}, direction));
   }
   void finish() {
@@ -63,7 +58,7 @@ class Halos {
       throw_argument("exchange_finish", {"no exchange of this plan is in progress"});
     const auto first = started_.front();
     started_.erase(started_.begin());
-    plan_->finish(SpaceOf<Memory>(), first);
+    plan_->finish(space_of<Memory>(), first);
   }
   bool in_progress() const { return !started_.empty(); }
 
@@ -74,26 +69,13 @@ class Halos {
   std::vector<impl::StartedExchange> started_;
 };
 
-/// The host's and the device's; one type in a build without a device.
-template <class First, class Second>
-struct OneOf {
-  using type = std::variant<std::monostate, First, Second>;
-};
-template <class Same>
-struct OneOf<Same, Same> {
-  using type = std::variant<std::monostate, Same>;
-};
-
 }  // namespace shard::c
 
 struct shard_exchange_s : shard::c::Counted {
-  using Host   = shard::c::Halos<Kokkos::HostSpace>;
-  using Device = shard::c::Halos<shard::c::DeviceMemory>;
-
   std::shared_ptr<shard::impl::MeshState> mesh;  // null until there is a field
   std::vector<shard_field> fields;               // retained
   shard_exchange_options options{};
-  shard::c::OneOf<Host, Device>::type halos;
+  shard::c::OfMemory<shard::c::Halos> halos;
   bool is_changed = true;  // the fields aren't those of `halos`
 
   shard_exchange_s() = default;
@@ -121,29 +103,20 @@ struct shard_exchange_s : shard::c::Counted {
     shard::impl::require_agreement(mesh->comm(), "exchange", names);
     halos.emplace<std::monostate>();
     if (!fields.empty() && fields[0]->on_device)
-      halos.emplace<Device>(fields, options);
+      halos.emplace<shard::c::Halos<shard::c::DeviceMemory>>(fields, options);
     else if (!fields.empty())
-      halos.emplace<Host>(fields, options);
+      halos.emplace<shard::c::Halos<Kokkos::HostSpace>>(fields, options);
     is_changed = false;
   }
   bool is_in_progress() {
     bool found = false;
-    with([&](const auto& of) { found = of.in_progress(); });
+    shard::c::with(halos, [&](const auto& of) { found = of.in_progress(); });
     return found;
   }
   void require_idle(const char* function) {
     if (is_in_progress())
       shard::impl::throw_argument(function,
                                   {"an exchange of this plan is in progress; finish it first"});
-  }
-  /// Calls use(halos), unless there are no fields.
-  template <class Use>
-  void with(const Use& use) {
-    std::visit(
-        [&](auto& of) {
-          if constexpr (!std::is_same_v<std::remove_cvref_t<decltype(of)>, std::monostate>) use(of);
-        },
-        halos);
   }
 };
 
@@ -153,7 +126,7 @@ int start(shard_exchange exchange, shard::impl::Direction direction) {
   return shard::c::guarded([&] {
     auto& e = shard::c::require(exchange, "the exchange");
     e.update();
-    e.with([&](auto& halos) { halos.start(e.fields, direction); });
+    shard::c::with(e.halos, [&](auto& halos) { halos.start(e.fields, direction); });
   });
 }
 int run(shard_exchange exchange, shard::impl::Direction direction) {
@@ -161,7 +134,7 @@ int run(shard_exchange exchange, shard::impl::Direction direction) {
     auto& e = shard::c::require(exchange, "the exchange");
     e.require_idle("exchange_run");
     e.update();
-    e.with([&](auto& halos) {
+    shard::c::with(e.halos, [&](auto& halos) {
       halos.start(e.fields, direction);
       halos.finish();
     });
@@ -245,6 +218,7 @@ int shard_exchange_start_adjoint(shard_exchange exchange) {
 }
 int shard_exchange_finish(shard_exchange exchange) {
   return shard::c::guarded([&] {
-    shard::c::require(exchange, "the exchange").with([](auto& halos) { halos.finish(); });
+    auto& e = shard::c::require(exchange, "the exchange");
+    shard::c::with(e.halos, [](auto& halos) { halos.finish(); });
   });
 }

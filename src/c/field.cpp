@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "handles.hpp"
+#include "shard/base/impl/watchdog.hpp"
 #include "shard/exchange/impl/field_spec.hpp"
 #include "shard/view/partition.hpp"
 
@@ -180,7 +181,13 @@ int shard_field_wrap(shard_mesh mesh, const char* name, void* data, int type, in
       contiguous *= local[d];
       handle->front += given->types[at].lo * handle->stride[at];
     }
-    handle->left   = rank > 1 && handle->stride[0] < handle->stride[impl::Geometry::at(rank - 1)];
+    // an array without elements, or of one, doesn't tell
+    const int here =
+        contiguous > 1 && handle->stride[0] < handle->stride[impl::Geometry::at(rank - 1)];
+    int somewhere = 0;
+    impl::await_mpi("MPI_Allreduce", MPI_Allreduce, static_cast<const void*>(&here),
+                    static_cast<void*>(&somewhere), 1, MPI_INT, MPI_MAX, state->comm());
+    handle->left   = somewhere != 0;
     handle->origin = static_cast<std::byte*>(data) + handle->front * handle->value_size;
     made           = handle.release();
   });

@@ -9,7 +9,9 @@
 #include <exception>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "shard/base/error.hpp"
@@ -28,6 +30,39 @@ namespace shard::c {
 using DeviceMemory = Kokkos::DefaultExecutionSpace::memory_space;
 using HostSpace    = Kokkos::DefaultHostExecutionSpace;
 using DeviceSpace  = Kokkos::DefaultExecutionSpace;
+
+/// Where work on fields in device memory goes: to the stream of shard_set_stream.
+DeviceSpace device_space();
+/// The same for fields in `Memory`.
+template <class Memory>
+auto space_of() {
+  if constexpr (std::is_same_v<Memory, Kokkos::HostSpace>)
+    return HostSpace();
+  else
+    return device_space();
+}
+
+/// An object for fields in one memory, the host's or the device's, or none. Both are one type in a
+/// build without a device.
+template <class Host, class Device>
+struct OneOf {
+  using type = std::variant<std::monostate, Host, Device>;
+};
+template <class Same>
+struct OneOf<Same, Same> {
+  using type = std::variant<std::monostate, Same>;
+};
+template <template <class> class Of>
+using OfMemory = typename OneOf<Of<Kokkos::HostSpace>, Of<DeviceMemory>>::type;
+/// Calls use(object) unless there is none.
+template <class Variant, class Use>
+void with(Variant& variant, const Use& use) {
+  std::visit(
+      [&](auto& of) {
+        if constexpr (!std::is_same_v<std::remove_cvref_t<decltype(of)>, std::monostate>) use(of);
+      },
+      variant);
+}
 
 /// Keeps an error's sentence, calls the handler, returns the code.
 int fail(int code, const char* message) noexcept;
@@ -111,7 +146,7 @@ struct shard_field_s : shard::c::Counted {
 
 namespace shard::c {
 
-/// The specs of an exchange of fields.
+/// The spec of a field's exchange.
 impl::FieldSpec spec_of(const shard_field_s& field);
 
 }  // namespace shard::c

@@ -30,7 +30,7 @@ impl::Movement movement_of(const char* function, const shard_field_s& field) {
 }
 void run(const shard_field_s& field, const impl::Movement& movement) {
   if (field.on_device)
-    impl::Movements<DeviceSpace>::run(DeviceSpace(), movement);
+    impl::Movements<DeviceSpace>::run(device_space(), movement);
   else
     impl::Movements<HostSpace>::run(HostSpace(), movement);
 }

@@ -61,7 +61,7 @@ template <bool Real, class Use>
 void visit(const char* function, const shard_field_s& field, const Use& use) {
   const auto in = [&]<class T>(std::type_identity<T>) {
     if (field.on_device)
-      use.template operator()<T, DeviceMemory>(DeviceSpace());
+      use.template operator()<T, DeviceMemory>(device_space());
     else
       use.template operator()<T, Kokkos::HostSpace>(HostSpace());
   };

@@ -15,7 +15,7 @@ module shard
   implicit none
   private
 
-  public :: shard_initialize, shard_finalize, shard_message, shard_fence
+  public :: shard_initialize, shard_finalize, shard_message, shard_fence, shard_set_stream
   public :: shard_mesh, shard_space, shard_field, shard_exchange, shard_dim, shard_boundary
   public :: zero, constant, periodic, reflect, symmetric, clamp, given, pole_fold, north_fold
   public :: redistribute, redistribute_adjoint, gather, scatter
@@ -145,6 +145,11 @@ module shard
     end function
     function c_fence() bind(c, name='shard_fence') result(code)
       import c_int
+      integer(c_int) :: code
+    end function
+    function c_set_stream(stream) bind(c, name='shard_set_stream') result(code)
+      import c_int, c_ptr
+      type(c_ptr), value :: stream
       integer(c_int) :: code
     end function
     function c_message() bind(c, name='shard_error_message') result(text)
@@ -422,6 +427,13 @@ contains
   subroutine shard_fence(ierr)
     integer, intent(out), optional :: ierr
     call answer(c_fence(), ierr)
+  end subroutine
+
+  !> Work on device arrays goes to this stream of CUDA or HIP, such as that of OpenACC's acc_get_cuda_stream.
+  subroutine shard_set_stream(stream, ierr)
+    type(c_ptr), intent(in) :: stream
+    integer, intent(out), optional :: ierr
+    call answer(c_set_stream(stream), ierr)
   end subroutine
 
   !> Zeros outside the domain.

@@ -262,6 +262,31 @@ TEST(C, RedistributionsHaveTheBitsOfCpp) {
   shard_field_release(&other);
 }
 
+// the order of a message's values is one on all ranks, also where an array doesn't tell it
+TEST(C, EmptyShardsOfEitherOrder) {
+  const Case c;
+  const Space space;
+  using Bare   = ShardedView<double***, Kokkos::LayoutLeft, ShardDim<0, Lat>, ShardDim<1, Lon>,
+                           Kokkos::HostSpace>;
+  using Turned = ShardedView<double***, Kokkos::LayoutRight, ShardDim<1, Lat>, ShardDim<0, Lon>,
+                             Kokkos::HostSpace>;
+  const Bare x("x", c.mesh, {1, columns, levels});
+  const Turned y("y", c.mesh, {1, columns, levels}), y2 = y.like("y2");
+  const auto dims = [&](int rows_over, int columns_over) {
+    return std::array<shard_dimension, 3>{{{1, rows_over, nullptr, nullptr, 0, 0, {}, {}},
+                                           {columns, columns_over, nullptr, nullptr, 0, 0, {}, {}},
+                                           {levels, -1, nullptr, nullptr, 0, 0, {}, {}}}};
+  };
+  shard_field from = c.wrap("x", x, shard_double, dims(0, 1)),
+              to   = c.wrap("y", y2, shard_double, dims(1, 0));
+  fill(x, 1 + rank());
+  redistribute(space, y, x);
+  EXPECT_EQ(shard_redistribute(to, from), shard_ok) << shard_error_message();
+  EXPECT_EQ(differences(y, y2), 0);
+  shard_field_release(&from);
+  shard_field_release(&to);
+}
+
 struct Cell;
 
 // a ring of cells, each rank with the neighbours of its own in two layers
@@ -450,6 +475,15 @@ TEST(C, MisuseIsACodeAndASentence) {
   shard_exchange_options faces = {last ? 1 : 0, 0, 0, 0};
   refused(shard_error_agreement, {"faces"}, shard_exchange_create(1, &own, &faces, &exchange));
   shard_field_release(&own);
+}
+
+TEST(C, StreamsAreThoseOfADevice) {
+  EXPECT_EQ(shard_set_stream(nullptr), shard_ok);
+  if (std::is_same_v<Kokkos::DefaultExecutionSpace, Space>) {
+    int nothing = 0;
+    EXPECT_EQ(shard_set_stream(&nothing), shard_error_argument);
+  }
+  EXPECT_EQ(shard_fence(), shard_ok);
 }
 
 TEST(C, OutsideOfParallelRegionsOnly) {

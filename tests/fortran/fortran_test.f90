@@ -312,6 +312,11 @@ contains
     call expect(ierr == 1 .and. index(shard_message(), 'rank') > 0, 'other rank')
     call field%wrap(mesh, flags, [shard_dim(4), shard_dim(4)], ierr=ierr)
     call expect(ierr == 1 .and. index(shard_message(), 'type') > 0, 'other type')
+    call shard_set_stream(c_null_ptr, ierr)
+    call expect(ierr == 0, 'the default stream')
+    call shard_set_stream(c_loc(t), ierr)
+    call expect(ierr == 1 .and. index(shard_message(), 'no device') > 0, 'a stream without a device')
+    call shard_fence()
     call plan%run(ierr)
     call expect(ierr == 1 .and. index(shard_message(), 'null') > 0, 'a plan that was not made')
   end subroutine

@@ -236,6 +236,9 @@ int shard_max(shard_field field, double* value);
  * partition, another one if a bit differs. Collective. */
 int shard_checksum(shard_field field, uint64_t* value);
 
+/** From now on this library's work on fields in device memory goes to this cudaStream_t or
+ * hipStream_t, in its order; NULL: the default one. Local. Error in a build without a device. */
+int shard_set_stream(void* stream);
 /** Waits for all work on the device. */
 int shard_fence(void);
 
