@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include <algorithm>
+#include <array>
 #include <memory>
 #include <string>
 #include <variant>
@@ -34,17 +35,60 @@ void narrow(impl::FieldSpec& spec, const shard_exchange_options& options) {
 
 }  // namespace
 
+/// The elements of a field that are outside the domain on one side, for a boundary of the caller's.
+struct Outside {
+  std::size_t field = 0;
+  int dimension     = 0;
+  bool high         = false;
+  std::array<int64_t, impl::max_rank> begin{}, end{};
+};
+
+/// Those of a field, the highest dimension first. A corner is outside in its lowest such dimension,
+/// whose boundary is called last.
+void append_outside(const shard_field_s& field, const impl::FieldSpec& spec, std::size_t number,
+                    std::vector<Outside>& list) {
+  const auto& geometry = field.geometry;
+  const auto is_given  = [&](int d, bool high) {
+    const auto& type = field.types[impl::Geometry::at(d)];
+    return (high ? type.high : type.low).kind == BoundaryKind::given;
+  };
+  for (int d = spec.rank - 1; d >= 0; --d)
+    for (const bool high : {false, true}) {
+      const auto& dim = spec.dims[impl::Geometry::at(d)];
+      if (!is_given(d, high) || (high ? dim.hi : dim.lo) == 0) continue;
+      Outside box{number, d, high, {}, {}};
+      index_t elements = 1;
+      for (int e = 0; e < spec.rank; ++e) {
+        const auto& of      = spec.dims[impl::Geometry::at(e)];
+        const bool corners  = e == d || spec.part != impl::HaloPart::faces;
+        const index_t first = -geometry.begin(e), last = geometry.global(e) + first;
+        index_t begin = corners ? -of.lo : 0;
+        index_t end   = geometry.owned(e) + (corners ? of.hi : 0) + geometry.index_halo(e);
+        if (e < d && is_given(e, false)) begin = std::max(begin, first);
+        if (e < d && is_given(e, true)) end = std::min(end, last);
+        if (e == d && high) begin = std::max(begin, last);
+        if (e == d && !high) end = std::min(end, first);
+        box.begin[impl::Geometry::at(e)] = begin;
+        box.end[impl::Geometry::at(e)]   = end;
+        elements *= std::max<index_t>(0, end - begin);
+      }
+      if (elements > 0) list.push_back(box);
+    }
+}
+
 /// A plan and what is in progress, of fields in one memory.
 template <class Memory>
 class Halos {
  public:
-  Halos(const std::vector<shard_field>& fields, const shard_exchange_options& options)
+  Halos(const std::vector<shard_field>& fields, const shard_exchange_options& options,
+        std::vector<Outside>& outside)
       : from_(fields.size()), geometries_(fields.size()) {
     std::vector<impl::FieldSpec> specs;
     for (std::size_t f = 0; f < fields.size(); ++f) {
       specs.push_back(spec_of(*fields[f]));
       narrow(specs.back(), options);
       geometries_[f] = &fields[f]->geometry;
+      append_outside(*fields[f], specs.back(), f, outside);
     }
     plan_ = FieldPlan<Memory>::make(*fields.front()->geometry.mesh, std::move(specs));
   }
@@ -53,12 +97,13 @@ class Halos {
     started_.push_back(plan_->start(space_of<Memory>(),
                                     {from_.data(), from_.data(), geometries_.data()}, direction));
   }
-  void finish() {
+  Direction finish() {
     if (started_.empty())
       throw_argument("exchange_finish", {"no exchange of this plan is in progress"});
     const auto first = started_.front();
     started_.erase(started_.begin());
     plan_->finish(space_of<Memory>(), first);
+    return first.direction;
   }
   bool in_progress() const { return !started_.empty(); }
 
@@ -77,6 +122,9 @@ struct shard_exchange_s : shard::c::Counted {
   shard_exchange_options options{};
   shard::c::OfMemory<shard::c::Halos> halos;
   bool is_changed = true;  // the fields aren't those of `halos`
+  std::vector<shard::c::Outside> outside;
+  shard_boundary_function fill = nullptr;
+  void* context                = nullptr;
 
   shard_exchange_s() = default;
   ~shard_exchange_s() {
@@ -102,11 +150,33 @@ struct shard_exchange_s : shard::c::Counted {
     for (const shard_field field : fields) names += " \"" + field->geometry.label + "\"";
     shard::impl::require_agreement(mesh->comm(), "exchange", names);
     halos.emplace<std::monostate>();
+    outside.clear();
     if (!fields.empty() && fields[0]->on_device)
-      halos.emplace<shard::c::Halos<shard::c::DeviceMemory>>(fields, options);
+      halos.emplace<shard::c::Halos<shard::c::DeviceMemory>>(fields, options, outside);
     else if (!fields.empty())
-      halos.emplace<shard::c::Halos<Kokkos::HostSpace>>(fields, options);
+      halos.emplace<shard::c::Halos<Kokkos::HostSpace>>(fields, options, outside);
     is_changed = false;
+  }
+  /// Calls the caller's boundary.
+  void fill_boundaries(bool adjoint) const {
+    if (fill == nullptr || outside.empty()) return;
+    if (fields[0]->on_device) shard::c::device_space().fence("shard_exchange_set_boundary");
+    for (std::size_t i = 0; i < outside.size(); ++i) {
+      const shard::c::Outside& box = outside[adjoint ? outside.size() - 1 - i : i];
+      const shard_field_s& field   = *fields[box.field];
+      fill(context, field.geometry.label.c_str(), field.origin, field.geometry.rank,
+           adjoint ? 1 : 0, box.dimension, box.high ? 1 : 0, box.begin.data(), box.end.data());
+    }
+  }
+  void start(shard::impl::Direction direction) {
+    update();
+    if (direction == shard::impl::Direction::adjoint) fill_boundaries(true);
+    shard::c::with(halos, [&](auto& of) { of.start(fields, direction); });
+  }
+  void finish() {
+    shard::c::with(halos, [&](auto& of) {
+      if (of.finish() == shard::impl::Direction::forward) fill_boundaries(false);
+    });
   }
   bool is_in_progress() {
     bool found = false;
@@ -123,21 +193,14 @@ struct shard_exchange_s : shard::c::Counted {
 namespace {
 
 int start(shard_exchange exchange, shard::impl::Direction direction) {
-  return shard::c::guarded([&] {
-    auto& e = shard::c::require(exchange, "the exchange");
-    e.update();
-    shard::c::with(e.halos, [&](auto& halos) { halos.start(e.fields, direction); });
-  });
+  return shard::c::guarded([&] { shard::c::require(exchange, "the exchange").start(direction); });
 }
 int run(shard_exchange exchange, shard::impl::Direction direction) {
   return shard::c::guarded([&] {
     auto& e = shard::c::require(exchange, "the exchange");
     e.require_idle("exchange_run");
-    e.update();
-    shard::c::with(e.halos, [&](auto& halos) {
-      halos.start(e.fields, direction);
-      halos.finish();
-    });
+    e.start(direction);
+    e.finish();
   });
 }
 
@@ -197,6 +260,14 @@ int shard_exchange_remove(shard_exchange exchange, const char* name) {
     e.is_changed = true;
   });
 }
+int shard_exchange_set_boundary(shard_exchange exchange, shard_boundary_function fill,
+                                void* context) {
+  return shard::c::guarded([&] {
+    auto& e   = shard::c::require(exchange, "the exchange");
+    e.fill    = fill;
+    e.context = context;
+  });
+}
 int shard_exchange_retain(shard_exchange exchange) {
   return shard::c::retain(exchange, "the exchange");
 }
@@ -217,8 +288,5 @@ int shard_exchange_start_adjoint(shard_exchange exchange) {
   return start(exchange, shard::impl::Direction::adjoint);
 }
 int shard_exchange_finish(shard_exchange exchange) {
-  return shard::c::guarded([&] {
-    auto& e = shard::c::require(exchange, "the exchange");
-    shard::c::with(e.halos, [](auto& halos) { halos.finish(); });
-  });
+  return shard::c::guarded([&] { shard::c::require(exchange, "the exchange").finish(); });
 }

@@ -20,7 +20,7 @@ module shard
   public :: zero, constant, periodic, reflect, symmetric, clamp, given, pole_fold, north_fold
   public :: redistribute, redistribute_adjoint, gather, scatter
   public :: sum_of, dot_of, min_of, max_of, checksum_of
-  public :: set_error_handler, shard_error_handler
+  public :: set_error_handler, shard_error_handler, shard_fill
 
   !> Where an array is.
   integer(c_int), parameter, public :: shard_host = 0, shard_device = 1
@@ -98,6 +98,7 @@ module shard
     procedure :: plan => exchange_plan        !< halos%plan([t, s])
     procedure :: add => exchange_add          !< halos%add(q): one field more, known by its name
     procedure :: remove => exchange_remove    !< halos%remove('q')
+    procedure :: set_boundary => exchange_set_boundary  !< halos%set_boundary(fill): see shard_fill
     procedure :: run => exchange_run
     procedure :: adjoint => exchange_adjoint
     procedure :: start => exchange_start
@@ -129,6 +130,17 @@ module shard
     subroutine shard_error_handler(code, message)
       integer, intent(in) :: code
       character(*), intent(in) :: message
+    end subroutine
+  end interface
+  abstract interface
+    !> A boundary of the model's own: fills the elements of the field of this name that are outside the domain on one
+    !! side of a dimension whose boundary is given(): first(d) <= i(d) <= last(d), where 1 is the first element that
+    !! this rank owns. Called after the halos are filled. In the adjoint, called before: adds what their cotangents give
+    !! to the elements that it read, and zeroes them.
+    subroutine shard_fill(name, adjoint, dimension, high, first, last)
+      character(*), intent(in) :: name
+      logical, intent(in) :: adjoint, high
+      integer, intent(in) :: dimension, first(:), last(:)
     end subroutine
   end interface
   procedure(shard_error_handler), pointer, save :: handler => null()
@@ -265,6 +277,12 @@ module shard
       character(kind=c_char), intent(in) :: name(*)
       integer(c_int) :: code
     end function
+    function c_exchange_set_boundary(exchange, fill, context) bind(c, name='shard_exchange_set_boundary') result(code)
+      import c_int, c_ptr, c_funptr
+      type(c_ptr), value :: exchange, context
+      type(c_funptr), value :: fill
+      integer(c_int) :: code
+    end function
     function c_exchange_retain(handle) bind(c, name='shard_exchange_retain') result(code)
       import c_int, c_ptr
       type(c_ptr), value :: handle
@@ -369,10 +387,13 @@ contains
   !> The sentence of the last error.
   function shard_message() result(message)
     character(:), allocatable :: message
+    message = text_of(c_message())
+  end function
+  function text_of(from) result(message)
+    type(c_ptr), intent(in) :: from
+    character(:), allocatable :: message
     character(kind=c_char), pointer :: text(:)
-    type(c_ptr) :: from
     integer :: i, length
-    from = c_message()
     length = int(c_strlen(from))
     call c_f_pointer(from, text, [length])
     allocate (character(length) :: message)
@@ -771,6 +792,23 @@ contains
     character(*), intent(in) :: name
     integer, intent(out), optional :: ierr
     call answer(c_exchange_remove(exchange%handle, name//c_null_char), ierr)
+  end subroutine
+  !> `fill` is called for sides whose boundary is given(). It must not be an internal procedure of one that returns
+  !! before the last run.
+  subroutine exchange_set_boundary(exchange, fill, ierr)
+    class(shard_exchange), intent(in) :: exchange
+    procedure(shard_fill) :: fill
+    integer, intent(out), optional :: ierr
+    call answer(c_exchange_set_boundary(exchange%handle, c_funloc(call_fill), transfer(c_funloc(fill), c_null_ptr)), ierr)
+  end subroutine
+  subroutine call_fill(context, name, origin, rank, adjoint, dimension, high, begin, end) bind(c)
+    type(c_ptr), value :: context, name, origin
+    integer(c_int), value :: rank, adjoint, dimension, high
+    integer(c_int64_t), intent(in) :: begin(rank), end(rank)
+    procedure(shard_fill), pointer :: fill
+    if (.not. c_associated(origin)) return  ! a rank without elements
+    call c_f_procpointer(transfer(context, c_null_funptr), fill)
+    call fill(text_of(name), adjoint /= 0, int(dimension) + 1, high /= 0, int(begin) + 1, int(end))
   end subroutine
   !> Fills the halos.
   subroutine exchange_run(exchange, ierr)

@@ -208,6 +208,87 @@ TEST(C, FieldsAreAddedAndRemovedByName) {
   shard_field_release(&of_s);
 }
 
+/// Three quarters of the nearest element inside, and a number for the place.
+struct Wall {
+  template <class F>
+  KOKKOS_FUNCTION auto& nearest(const F& f, const OutsidePoint<3>& at) const {
+    int i[3] = {at.index[0], at.index[1], at.index[2]};
+    i[at.dim] += static_cast<int>(at.high ? f.global_extent(at.dim) - 1 - at.global[at.dim]
+                                          : -at.global[at.dim]);
+    return f(i[0], i[1], i[2]);
+  }
+  template <class F>
+  KOKKOS_FUNCTION double operator()(const F& f, const OutsidePoint<3>& at) const {
+    return 0.75 * nearest(f, at) + static_cast<double>(at.global[0] + 100 * at.global[1]);
+  }
+};
+struct WallAdjoint {
+  template <class F>
+  KOKKOS_FUNCTION void operator()(const F& f, const OutsidePoint<3>& at, double cotangent) const {
+    Wall{}.nearest(f, at) += 0.75 * cotangent;
+  }
+};
+using Walled = Haloed<double, Custom<Wall, WallAdjoint>, Custom<Wall, WallAdjoint>>;
+void fill_wall(void* context, const char* name, void* origin, int rank, int adjoint, int dimension,
+               int high, const int64_t* begin, const int64_t* end) {
+  const auto& f = *static_cast<const Walled*>(context);
+  EXPECT_EQ(name, std::string("x"));
+  EXPECT_EQ(origin, static_cast<void*>(f.origin()));
+  EXPECT_EQ(rank, 3);
+  OutsidePoint<3> at{{}, {}, dimension, high != 0};
+  for (int64_t i = begin[0]; i < end[0]; ++i)
+    for (int64_t j = begin[1]; j < end[1]; ++j)
+      for (int64_t k = begin[2]; k < end[2]; ++k) {
+        const int64_t index[] = {i, j, k};
+        for (int d = 0; d < 3; ++d) {
+          at.index[d]  = static_cast<int>(index[d]);
+          at.global[d] = f.begin(d) + index[d];
+        }
+        double& value = f(at.index[0], at.index[1], at.index[2]);
+        if (adjoint == 0) {
+          value = Wall{}(f, at);
+        } else {
+          const double cotangent = value;
+          value                  = 0;
+          WallAdjoint{}(f, at, cotangent);
+        }
+      }
+}
+
+TEST(C, BoundariesOfTheCallersOwn) {
+  const Case c;
+  const Space space;
+  const Walled x("x", c.mesh, c.partitions), x2 = x.like("x2");
+  const auto given = kind(shard_given);
+  shard_field own  = c.wrap("x", x2, shard_double, c.dimensions(given, given, given));
+  const Exchange<Walled> whole(x);
+  const auto check = [&](const Exchange<Walled>& plan, const shard_exchange_options& options) {
+    shard_exchange exchange = nullptr;
+    ASSERT_EQ(shard_exchange_create(1, &own, &options, &exchange), shard_ok);
+    const auto halos = plan.with(Wall{}, WallAdjoint{});
+    EXPECT_EQ(shard_exchange_set_boundary(exchange, &fill_wall, const_cast<Walled*>(&x2)),
+              shard_ok);
+    fill(x, 1), fill(x2, 1);
+    halos(space);
+    EXPECT_EQ(shard_exchange_run(exchange), shard_ok);
+    EXPECT_EQ(differences(x, x2), 0);
+    halos.adjoint(space);
+    EXPECT_EQ(shard_exchange_adjoint(exchange), shard_ok);
+    EXPECT_EQ(differences(x, x2), 0);
+    // without it they are left
+    EXPECT_EQ(shard_exchange_set_boundary(exchange, nullptr, nullptr), shard_ok);
+    fill(x2, 1);
+    const double corner = x2(-2, -1, 0);
+    EXPECT_EQ(shard_exchange_run(exchange), shard_ok);
+    if (x2.begin(0) == 0 && x2.begin(1) == 0) {
+      EXPECT_EQ(x2(-2, -1, 0), corner);
+    }
+    shard_exchange_release(&exchange);
+  };
+  check(whole, {});
+  shard_field_release(&own);
+}
+
 TEST(C, RedistributionsHaveTheBitsOfCpp) {
   const Case c;
   const Space space;

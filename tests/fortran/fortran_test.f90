@@ -1,10 +1,33 @@
 ! SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 ! The Fortran interface: halos by a formula, the dot-product test, sums, redistributions, errors, shared handles.
 ! Prints a line for each failure, and ends with an error if there was one.
+module own_boundary
+  use, intrinsic :: iso_fortran_env, only: real64
+  implicit none
+  real(real64), allocatable, target :: h(:, :)  !< from 1 - 1 to the owned ones + 1
+contains
+  !> Twice the element at the edge.
+  subroutine twice(name, adjoint, dimension, high, first, last)
+    character(*), intent(in) :: name
+    logical, intent(in) :: adjoint, high
+    integer, intent(in) :: dimension, first(:), last(:)
+    integer :: edge
+    if (name /= 'h' .or. dimension /= 2) error stop 'another field or dimension'
+    edge = merge(first(2) - 1, last(2) + 1, high)
+    if (adjoint) then
+      h(first(1):last(1), edge) = h(first(1):last(1), edge) + 2*h(first(1):last(1), first(2))
+      h(first(1):last(1), first(2)) = 0
+    else
+      h(first(1):last(1), first(2)) = 2*h(first(1):last(1), edge)
+    end if
+  end subroutine
+end module
+
 program fortran_test
   use, intrinsic :: iso_c_binding
   use, intrinsic :: iso_fortran_env, only: int64, real32, real64
   use mpi
+  use own_boundary
   use shard
   implicit none
   integer, parameter :: nx = 12, ny = 10, nz = 3
@@ -19,6 +42,7 @@ program fortran_test
   call halos()
   call sections()
   call folds()
+  call boundaries()
   call cells()
   call movements()
   call errors()
@@ -229,6 +253,37 @@ contains
     two(1) = shard_dim(nx, axis=1, boundary=periodic(), first=begins(nx, px))
     two(2) = shard_dim(ny, axis=2, halo=1, boundary=pole_fold(1, between_rows, odd=.true.), first=begins(ny, py))
   end function
+
+  subroutine boundaries()
+    type(shard_field) :: of_h
+    type(shard_exchange) :: plan
+    integer :: i, j, nx_own, ny_own, first_x, first_y
+    call mesh%owned(1, nx, first_x, nx_own)
+    call mesh%owned(2, ny, first_y, ny_own)
+    allocate (h(nx_own, 0:ny_own + 1), source=-1._real64)
+    h(:, 1:ny_own) = 1
+    call of_h%wrap(mesh, h, [shard_dim(nx, axis=1, boundary=periodic()), shard_dim(ny, axis=2, halo=1, boundary=given())], &
+                   name='h')
+    call plan%plan([of_h])
+    call plan%set_boundary(twice)
+    call plan%run()
+    do j = 0, ny_own + 1
+      do i = 1, nx_own
+        call expect(h(i, j) == merge(1, 2, first_y + j > 1 .and. first_y + j <= ny + 1), 'a boundary of one''s own')
+      end do
+    end do
+    h = 1
+    call plan%adjoint()
+    do j = 1, ny_own
+      do i = 1, nx_own
+        ! what lies inside of the neighbours' halos comes back too
+        call expect(h(i, j) == 1 + merge(2, merge(1, 0, j == 1), first_y + j - 1 == 1) &
+                    + merge(2, merge(1, 0, j == ny_own), first_y + j - 1 == ny) &
+                    .or. ny_own == 1, 'its adjoint')
+      end do
+    end do
+    deallocate (h)
+  end subroutine
 
   !> A ring of cells by their ids.
   subroutine cells()

@@ -108,7 +108,7 @@ enum shard_boundary_kind {
   shard_clamp,      /**< the edge element */
   shard_pole_fold,  /**< across the pole: mirrored, half the globe away in `dimension` */
   shard_north_fold, /**< the northern edge of a tripolar grid; high side only */
-  shard_given,      /**< the caller's; an exchange leaves them */
+  shard_given,      /**< the caller's: an exchange leaves them; see shard_exchange_set_boundary */
   shard_by_index    /**< `each[i]` for index i of `dimension`, which isn't sharded */
 };
 
@@ -188,6 +188,19 @@ int shard_exchange_create(int count, const shard_field* fields,
 int shard_exchange_add(shard_exchange exchange, shard_field field);
 /** One field less. As shard_exchange_add. */
 int shard_exchange_remove(shard_exchange exchange, const char* name);
+/** Fills the elements of a field that are outside the domain on one side of a dimension: those with
+ * begin[d] <= i[d] < end[d], where i counts from the field's first owned element, at `origin`. Their
+ * other indices may be in the halo, which is filled. `adjoint` is 1 in the transpose: then it adds
+ * what their cotangents give to the elements that it read, and zeroes them. */
+typedef void (*shard_boundary_function)(void* context, const char* name, void* origin, int rank,
+                                        int adjoint, int dimension, int high, const int64_t* begin,
+                                        const int64_t* end);
+/** A boundary of the caller's own: calls `fill` on the host for each side of the fields that is
+ * shard_given and has such elements on this rank. Each run or finish calls it after the halos are
+ * filled, the highest dimension first; each adjoint before it starts, the lowest first. Work on the
+ * device is complete then. NULL: none. Local. */
+int shard_exchange_set_boundary(shard_exchange exchange, shard_boundary_function fill,
+                                void* context);
 /** Another owner. Local. */
 int shard_exchange_retain(shard_exchange exchange);
 /** One owner less; *exchange becomes NULL. Local. */
