@@ -16,7 +16,7 @@ module shard
   private
 
   public :: shard_initialize, shard_finalize, shard_message, shard_fence, shard_set_stream
-  public :: shard_mesh, shard_space, shard_field, shard_exchange, shard_dim, shard_boundary
+  public :: shard_mesh, shard_space, shard_field, shard_exchange, shard_coupling, shard_dim, shard_boundary
   public :: zero, constant, periodic, reflect, symmetric, clamp, given, pole_fold, north_fold
   public :: redistribute, redistribute_adjoint, gather, scatter
   public :: sum_of, dot_of, min_of, max_of, checksum_of
@@ -108,6 +108,23 @@ module shard
     procedure, private :: exchange_share
     generic :: assignment(=) => exchange_share
     final :: exchange_final
+  end type
+
+  !> Moves fields between two meshes.
+  type :: shard_coupling
+    private
+    type(c_ptr) :: handle = c_null_ptr, owner = c_null_ptr
+  contains
+    procedure :: create => coupling_create    !< c%create(comm, to=[sst_here], from=[sst_there])
+    procedure :: put => coupling_put          !< sends `from`; doesn't wait
+    procedure :: get => coupling_get          !< waits for a put and writes `to`
+    procedure :: finish => coupling_finish    !< before the next put of a rank that doesn't get
+    procedure :: run => coupling_run          !< all of it, on both sides together
+    procedure :: adjoint => coupling_adjoint
+    procedure :: release => coupling_release
+    procedure, private :: coupling_share
+    generic :: assignment(=) => coupling_share
+    final :: coupling_final
   end type
 
   !> A dimension of a field: shard_dim(1440, axis=1, halo=2, boundary=periodic()); see make_dim.
@@ -314,6 +331,49 @@ module shard
       integer(c_int) :: code
     end function
     function c_exchange_finish(handle) bind(c, name='shard_exchange_finish') result(code)
+      import c_int, c_ptr
+      type(c_ptr), value :: handle
+      integer(c_int) :: code
+    end function
+    function c_coupling_create(comm, to_count, to, from_count, from, coupling) bind(c, name='shard_coupling_create_f') &
+        result(code)
+      import c_int, c_ptr
+      integer(c_int), value :: comm, to_count, from_count
+      type(c_ptr), intent(in) :: to(*), from(*)
+      type(c_ptr), intent(inout) :: coupling
+      integer(c_int) :: code
+    end function
+    function c_coupling_release(handle) bind(c, name='shard_coupling_release') result(code)
+      import c_int, c_ptr
+      type(c_ptr), intent(inout) :: handle
+      integer(c_int) :: code
+    end function
+    function c_coupling_retain(handle) bind(c, name='shard_coupling_retain') result(code)
+      import c_int, c_ptr
+      type(c_ptr), value :: handle
+      integer(c_int) :: code
+    end function
+    function c_coupling_put(handle) bind(c, name='shard_coupling_put') result(code)
+      import c_int, c_ptr
+      type(c_ptr), value :: handle
+      integer(c_int) :: code
+    end function
+    function c_coupling_get(handle) bind(c, name='shard_coupling_get') result(code)
+      import c_int, c_ptr
+      type(c_ptr), value :: handle
+      integer(c_int) :: code
+    end function
+    function c_coupling_finish(handle) bind(c, name='shard_coupling_finish') result(code)
+      import c_int, c_ptr
+      type(c_ptr), value :: handle
+      integer(c_int) :: code
+    end function
+    function c_coupling_run(handle) bind(c, name='shard_coupling_run') result(code)
+      import c_int, c_ptr
+      type(c_ptr), value :: handle
+      integer(c_int) :: code
+    end function
+    function c_coupling_adjoint(handle) bind(c, name='shard_coupling_adjoint') result(code)
       import c_int, c_ptr
       type(c_ptr), value :: handle
       integer(c_int) :: code
@@ -752,7 +812,7 @@ contains
     integer, intent(in), optional :: width, layers, axes(:)
     integer, intent(out), optional :: ierr
     type(c_options) :: options
-    type(c_ptr) :: handles(size(fields)), made
+    type(c_ptr) :: made
     integer(c_int) :: code
     integer :: i
     if (present(faces)) options%faces = merge(1_c_int, 0_c_int, faces)
@@ -763,11 +823,8 @@ contains
         options%axes = ibset(options%axes, axes(i) - 1)
       end do
     end if
-    do i = 1, size(fields)
-      handles(i) = fields(i)%handle
-    end do
     made = c_null_ptr
-    code = c_exchange_create(int(size(fields), c_int), handles, options, made)
+    code = c_exchange_create(int(size(fields), c_int), handles_of(fields), options, made)
     if (code == 0) then
       call exchange%release()
       call keep(exchange%handle, exchange%owner, made)
@@ -860,6 +917,89 @@ contains
     type(shard_exchange), intent(inout) :: exchange
     integer :: ierr
     call exchange%release(ierr)
+  end subroutine
+
+  !> Copies the owned elements of the fields `from` to the fields `to` of another mesh; a rank that isn't on a side
+  !! leaves it out. Collective over `comm`, which has the ranks of both.
+  subroutine coupling_create(coupling, comm, to, from, ierr)
+    class(shard_coupling), intent(inout) :: coupling
+    integer, intent(in) :: comm
+    type(shard_field), intent(in), optional :: to(:), from(:)
+    integer, intent(out), optional :: ierr
+    type(c_ptr), allocatable :: of_to(:), of_from(:)
+    type(c_ptr) :: made
+    integer(c_int) :: code
+    of_to = handles_of(to)
+    of_from = handles_of(from)
+    made = c_null_ptr
+    code = c_coupling_create(int(comm, c_int), size(of_to, kind=c_int), of_to, size(of_from, kind=c_int), of_from, made)
+    if (code == 0) then
+      call coupling%release()
+      call keep(coupling%handle, coupling%owner, made)
+    end if
+    call answer(code, ierr)
+  end subroutine
+  function handles_of(fields) result(handles)
+    type(shard_field), intent(in), optional :: fields(:)
+    type(c_ptr), allocatable :: handles(:)
+    integer :: i
+    if (present(fields)) then
+      allocate (handles(size(fields)))
+      do i = 1, size(fields)
+        handles(i) = fields(i)%handle
+      end do
+    else
+      allocate (handles(0))
+    end if
+  end function
+  subroutine coupling_put(coupling, ierr)
+    class(shard_coupling), intent(in) :: coupling
+    integer, intent(out), optional :: ierr
+    call answer(c_coupling_put(coupling%handle), ierr)
+  end subroutine
+  subroutine coupling_get(coupling, ierr)
+    class(shard_coupling), intent(in) :: coupling
+    integer, intent(out), optional :: ierr
+    call answer(c_coupling_get(coupling%handle), ierr)
+  end subroutine
+  subroutine coupling_finish(coupling, ierr)
+    class(shard_coupling), intent(in) :: coupling
+    integer, intent(out), optional :: ierr
+    call answer(c_coupling_finish(coupling%handle), ierr)
+  end subroutine
+  subroutine coupling_run(coupling, ierr)
+    class(shard_coupling), intent(in) :: coupling
+    integer, intent(out), optional :: ierr
+    call answer(c_coupling_run(coupling%handle), ierr)
+  end subroutine
+  subroutine coupling_adjoint(coupling, ierr)
+    class(shard_coupling), intent(in) :: coupling
+    integer, intent(out), optional :: ierr
+    call answer(c_coupling_adjoint(coupling%handle), ierr)
+  end subroutine
+  subroutine coupling_release(coupling, ierr)
+    class(shard_coupling), intent(inout) :: coupling
+    integer, intent(out), optional :: ierr
+    integer(c_int) :: code
+    code = 0
+    if (is_at(coupling%handle, coupling%owner)) code = c_coupling_release(coupling%handle)
+    coupling%handle = c_null_ptr
+    call answer(code, ierr)
+  end subroutine
+  impure elemental subroutine coupling_share(to, from)
+    class(shard_coupling), intent(inout) :: to
+    class(shard_coupling), intent(in) :: from
+    integer(c_int) :: code
+    type(c_ptr) :: held
+    held = from%handle
+    if (c_associated(held)) code = c_coupling_retain(held)
+    call to%release()
+    call keep(to%handle, to%owner, held)
+  end subroutine
+  impure elemental subroutine coupling_final(coupling)
+    type(shard_coupling), intent(inout) :: coupling
+    integer :: ierr
+    call coupling%release(ierr)
   end subroutine
 
   !> Copies the owned elements to a field of other partitions or sharded dimensions. Collective.

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "shard/c/shard.h"
+#include "shard/redistribute/coupling.hpp"
 #include "shard/shard.hpp"
 #include "support/support.hpp"
 
@@ -366,6 +367,61 @@ TEST(C, EmptyShardsOfEitherOrder) {
   EXPECT_EQ(differences(y, y2), 0);
   shard_field_release(&from);
   shard_field_release(&to);
+}
+
+TEST(C, CouplingsHaveTheBitsOfCpp) {
+  const Case c;
+  const Space space;
+  const Mesh<Lat> line(MPI_COMM_WORLD, {ranks()});
+  using To   = ShardedView<double***, Kokkos::LayoutLeft, ShardDim<1, Lat>, Kokkos::HostSpace>;
+  using From = Haloed<double, Clamp>;
+  const From x("x", c.mesh, c.partitions), x2        = x.like("x2");
+  const To y("y", line, {rows, columns, levels}), y2 = y.like("y2");
+  shard_mesh c_line = nullptr;
+  const int all     = ranks();
+  ASSERT_EQ(shard_mesh_create(MPI_COMM_WORLD, 1, &all, &c_line), shard_ok);
+  shard_field from =
+      c.wrap("x", x2, shard_double,
+             c.dimensions(kind(shard_clamp), kind(shard_clamp), kind(shard_periodic)));
+  const shard_dimension dims[] = {{rows, -1, nullptr, nullptr, 0, 0, {}, {}},
+                                  {columns, 0, nullptr, nullptr, 0, 0, {}, {}},
+                                  {levels, -1, nullptr, nullptr, 0, 0, {}, {}}};
+  const int64_t local[]        = {rows, static_cast<int64_t>(y2.extent(1)), levels};
+  const int64_t strides[]      = {1, rows, static_cast<int64_t>(rows * y2.extent(1))};
+  shard_field to = nullptr, narrow = nullptr;
+  ASSERT_EQ(shard_field_wrap(c_line, "y", y2.view().data(), shard_double, shard_host, 3, dims,
+                             local, strides, &to),
+            shard_ok);
+  ASSERT_EQ(shard_field_wrap(c_line, "n", y2.view().data(), shard_float, shard_host, 3, dims, local,
+                             strides, &narrow),
+            shard_ok);
+  shard_coupling coupling = nullptr;
+  EXPECT_EQ(shard_coupling_create(MPI_COMM_WORLD, 1, &narrow, 1, &from, &coupling),
+            shard_error_argument);
+  EXPECT_EQ(shard_coupling_create(MPI_COMM_WORLD, 1, &to, rank() == 0 ? -1 : 1, &from, &coupling),
+            shard_error_argument);
+  EXPECT_EQ(shard_coupling_create(MPI_COMM_WORLD, 1, &to, 0, nullptr, &coupling),
+            shard_error_argument);
+  ASSERT_EQ(shard_coupling_create(MPI_COMM_WORLD, 1, &to, 1, &from, &coupling), shard_ok)
+      << shard_error_message();
+  fill(x, 1), fill(x2, 1), fill(y, 2), fill(y2, 2);
+  Coupling<To, From> wanted(MPI_COMM_WORLD, &y, &x);
+  wanted(space);
+  EXPECT_EQ(shard_coupling_run(coupling), shard_ok) << shard_error_message();
+  EXPECT_EQ(differences(y, y2), 0);
+  wanted.adjoint(space);
+  EXPECT_EQ(shard_coupling_adjoint(coupling), shard_ok);
+  EXPECT_EQ(differences(x, x2), 0);
+  wanted(space);
+  EXPECT_EQ(shard_coupling_put(coupling), shard_ok);
+  EXPECT_EQ(shard_coupling_put(coupling), shard_error_argument);
+  EXPECT_EQ(shard_coupling_get(coupling), shard_ok);
+  EXPECT_EQ(shard_coupling_finish(coupling), shard_ok);
+  EXPECT_EQ(differences(y, y2), 0);
+  for (shard_field* field : {&from, &to, &narrow}) shard_field_release(field);
+  EXPECT_EQ(shard_coupling_run(coupling), shard_ok);
+  shard_coupling_release(&coupling);
+  shard_mesh_release(&c_line);
 }
 
 struct Cell;

@@ -45,6 +45,7 @@ program fortran_test
   call boundaries()
   call cells()
   call movements()
+  call couplings()
   call errors()
   call shared_handles()
   call mesh%release()
@@ -353,6 +354,77 @@ contains
     t = 0
     call scatter(of_t, whole, ranks - 1)
     if (i1 >= i0 .and. j1 >= j0) call expect(t(i0, j1, 2) == value(i0, j1, 2), 'scattered')
+  end subroutine
+
+  !> From the first ranks to the last ones, some of which are in both; back by the transpose.
+  subroutine couplings()
+    type(shard_mesh) :: here, there
+    type(shard_field) :: of_a, of_b
+    type(shard_coupling) :: coupling
+    real(real64), allocatable, target :: a(:, :), b(:, :)
+    integer :: i, j, first, count, color, comm_a, comm_b, in_a, in_b
+    first = 1
+    count = 0
+    in_a = (ranks + 2)/2  ! ranks 0 to in_a - 1
+    in_b = (ranks + 1)/2  ! the last ones
+    color = merge(0, MPI_UNDEFINED, me < in_a)
+    call MPI_Comm_split(MPI_COMM_WORLD, color, me, comm_a, info)
+    color = merge(0, MPI_UNDEFINED, me >= ranks - in_b)
+    call MPI_Comm_split(MPI_COMM_WORLD, color, me, comm_b, info)
+    if (me < in_a) then
+      call here%create(comm_a, [in_a])
+      call here%owned(1, nx, first, count)
+      allocate (a(first:first + count - 1, ny))
+      do j = 1, ny
+        do i = first, first + count - 1
+          a(i, j) = value(i, j, 1)
+        end do
+      end do
+      call of_a%wrap(here, a, [shard_dim(nx, axis=1), shard_dim(ny)])
+    else
+      allocate (a(0, 0))
+    end if
+    if (me >= ranks - in_b) then
+      call there%create(comm_b, [in_b])
+      call there%owned(1, ny, first, count)
+      allocate (b(nx, first:first + count - 1), source=-1._real64)
+      call of_b%wrap(there, b, [shard_dim(nx), shard_dim(ny, axis=1)])
+    else
+      allocate (b(0, 0))
+    end if
+    if (me < in_a .and. me >= ranks - in_b) then
+      call coupling%create(MPI_COMM_WORLD, to=[of_b], from=[of_a])
+    else if (me < in_a) then
+      call coupling%create(MPI_COMM_WORLD, from=[of_a])
+    else
+      call coupling%create(MPI_COMM_WORLD, to=[of_b])
+    end if
+    if (me < in_a) call coupling%put()
+    if (me >= ranks - in_b) then
+      call coupling%get()
+      do j = first, first + count - 1
+        do i = 1, nx
+          call expect(b(i, j) == value(i, j, 1), 'coupled')
+        end do
+      end do
+    end if
+    call coupling%finish()
+    call coupling%adjoint()
+    if (me < in_a) then
+      call here%owned(1, nx, first, count)
+      do j = 1, ny
+        do i = first, first + count - 1
+          call expect(a(i, j) == 2*value(i, j, 1), 'the transpose of a coupling')
+        end do
+      end do
+    end if
+    call coupling%release()
+    call of_a%release()
+    call of_b%release()
+    call here%release()
+    call there%release()
+    if (comm_a /= MPI_COMM_NULL) call MPI_Comm_free(comm_a, info)
+    if (comm_b /= MPI_COMM_NULL) call MPI_Comm_free(comm_b, info)
   end subroutine
 
   subroutine errors()

@@ -229,6 +229,33 @@ int shard_gather(void* data, const int64_t* strides, shard_field field, int root
 /** The inverse. */
 int shard_scatter(shard_field field, const void* data, const int64_t* strides, int root);
 
+/** Moves fields between two meshes. */
+typedef struct shard_coupling_s* shard_coupling;
+/** Copies the owned elements of the fields `from` on one mesh to the fields `to` on another: other
+ * ranks, some in common, or the same ones in another shape. One of each for a pair, of the same
+ * extents and type; a rank that isn't on a side gives none for it. Index spaces are matched by their
+ * ids. Collective over `comm`, which has the ranks of both. */
+int shard_coupling_create(MPI_Comm comm, int to_count, const shard_field* to, int from_count,
+                          const shard_field* from, shard_coupling* coupling);
+/** The same with Fortran's communicator. */
+int shard_coupling_create_f(MPI_Fint comm, int to_count, const shard_field* to, int from_count,
+                            const shard_field* from, shard_coupling* coupling);
+/** Another owner. Local. */
+int shard_coupling_retain(shard_coupling coupling);
+/** One owner less; *coupling becomes NULL. Local. */
+int shard_coupling_release(shard_coupling* coupling);
+/** Sends this rank's part of `from`, which may change afterwards. Doesn't wait for other ranks. */
+int shard_coupling_put(shard_coupling coupling);
+/** Waits for the messages of one put and writes `to`. A rank on both sides calls put first. */
+int shard_coupling_get(shard_coupling coupling);
+/** Waits until what put sent has left this rank: before the next put, unless get was called. */
+int shard_coupling_finish(shard_coupling coupling);
+/** All of it, on the ranks of both sides together. */
+int shard_coupling_run(shard_coupling coupling);
+/** The transpose: adds each element of `to` to that of `from` which it is a copy of. Collective over
+ * the ranks of both sides. */
+int shard_coupling_adjoint(shard_coupling coupling);
+
 /** How sums are rounded. */
 enum shard_order {
   shard_on_one_mesh, /**< fast: the same bits from run to run on one mesh */
