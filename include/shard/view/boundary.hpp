@@ -304,26 +304,29 @@ KOKKOS_INLINE_FUNCTION constexpr bool shares_row(BoundaryKind kind) {
   return is_north(kind) && kind != BoundaryKind::north_between_rows;
 }
 
-/// In half cells a cell's centre is at (2i + 1, 2j + 1) and the fold takes (x, y) to (2 Px - x,
-/// 2 Py - y). With north faces at 2j + 2 and south faces at 2j, the last row of a field is before,
-/// on or after the fold.
-template <int LongitudeDim, Pivot P, At Position, Parity S>
-struct BoundaryTraits<NorthFold<LongitudeDim, P, Position, S>> {
-  static constexpr bool valid           = true;
-  static constexpr bool north           = Position == At::north || Position == At::north_east,
-                        south           = Position == At::south || Position == At::south_west,
-                        east            = Position == At::east || Position == At::north_east,
-                        west            = Position == At::west || Position == At::south_west,
-                        through_centres = P == Pivot::t_point || P == Pivot::u_point;
-  static constexpr BoundaryKind kind =
-      through_centres
+/// The high side of a NorthFold. In half cells a cell's centre is at (2i + 1, 2j + 1) and the fold
+/// takes (x, y) to (2 Px - x, 2 Py - y). With north faces at 2j + 2 and south faces at 2j, the last
+/// row of a field is before, on or after the fold.
+constexpr BoundarySide north_side(Pivot pivot, At position, Parity parity, int longitude) {
+  const bool north = position == At::north || position == At::north_east,
+             south = position == At::south || position == At::south_west,
+             east  = position == At::east || position == At::north_east,
+             west  = position == At::west || position == At::south_west;
+  const BoundaryKind kind =
+      pivot != Pivot::f_point
           ? (north   ? BoundaryKind::north_before_row
              : south ? BoundaryKind::north_between_rows
                      : BoundaryKind::north_on_row)
           : (north || south ? BoundaryKind::north_on_row : BoundaryKind::north_between_rows);
-  static constexpr int pivot = P == Pivot::t_point ? 1 : 0, offset = east ? 2 : west ? 0 : 1;
+  const int offset = east ? 2 : west ? 0 : 1;
+  return {kind, parity == Parity::odd, longitude, {}, (pivot == Pivot::t_point ? 1 : 0) - offset};
+}
+
+template <int LongitudeDim, Pivot P, At Position, Parity S>
+struct BoundaryTraits<NorthFold<LongitudeDim, P, Position, S>> {
+  static constexpr bool valid = true;
   static constexpr BoundarySide low{BoundaryKind::constant};
-  static constexpr BoundarySide high{kind, S == Parity::odd, LongitudeDim, {}, pivot - offset};
+  static constexpr BoundarySide high = north_side(P, Position, S, LongitudeDim);
 };
 
 template <int Dim, class... B>

@@ -79,11 +79,14 @@ struct Copies {
   }
 };
 
-/// The position of dimension d of a field among max_rank dimensions, the last the fastest.
+/// The position of dimension d of a field among max_rank dimensions, the last the fastest. `left`:
+/// dimension 0 is the fastest.
+constexpr int run_dim(int d, int rank, bool left) {
+  return left ? max_rank - 1 - d : max_rank - rank + d;
+}
 template <class Field>
 constexpr int run_dim(int d) {
-  return std::is_same_v<typename Field::layout, Kokkos::LayoutLeft> ? max_rank - 1 - d
-                                                                    : max_rank - Field::rank + d;
+  return run_dim(d, Field::rank, std::is_same_v<typename Field::layout, Kokkos::LayoutLeft>);
 }
 
 /// The copies of points that several blocks have, of a field's block dimension: a mask of this
@@ -144,34 +147,44 @@ inline constexpr bool may_have_copies_v = [] {
   return may;
 }();
 
-/// This rank's copies of elements, in the last row of a NorthFold or on the edges of blocks.
+/// This rank's copies of elements, in the last row of a NorthFold, of a field with these types.
+inline Copies copies_of_folds(const Geometry& field, const DimType* types, bool left) {
+  Copies copies;
+  for (int d = 0; d < field.rank; ++d) {
+    const BoundarySide& high = types[d].high;
+    const index_t row        = field.global(d) - 1 - field.begin(d);
+    if (!shares_row(high.kind) || row < 0 || row >= field.owned(d)) continue;
+    const int l   = high.longitude;
+    copies.fold   = run_dim(d, field.rank, left);
+    copies.along  = run_dim(l, field.rank, left);
+    copies.row    = row;
+    const auto in = copied_longitudes(high, field.global(l));
+    for (int k = 0; k < 2; ++k) {
+      copies.begin[k] = in.begin[k] - field.begin(l);
+      copies.end[k]   = in.end[k] - field.begin(l);
+    }
+  }
+  return copies;
+}
+/// The same, and those on the edges of blocks.
 template <class Field>
 Copies copies_of(const Field& f) {
-  Copies copies;
   constexpr BlockDims dims = block_dims<Field>();
   if constexpr (dims.block >= 0) {
+    Copies copies;
     if (!has_shared_points(f.any_geometry(), dims.block)) return copies;
     copies.mask =
         BlockCopies<typename Field::memory_space>::of(f.any_geometry(), dims.block)->mask.data();
     copies.mask_stride[run_dim<Field>(dims.x)]     = 1;
     copies.mask_stride[run_dim<Field>(dims.y)]     = f.extent(dims.x);
     copies.mask_stride[run_dim<Field>(dims.block)] = f.extent(dims.x) * f.extent(dims.y);
+    return copies;
+  } else if constexpr (may_have_copies_v<Field>) {
+    return copies_of_folds(f.any_geometry(), FieldTypeOf<Field>::types.data(),
+                           std::is_same_v<typename Field::layout, Kokkos::LayoutLeft>);
+  } else {
+    return {};
   }
-  for (int d = 0; d < Field::rank; ++d) {
-    const BoundarySide& high = FieldTypeOf<Field>::types[Geometry::at(d)].high;
-    const index_t row        = f.global_extent(d) - 1 - f.begin(d);
-    if (!shares_row(high.kind) || row < 0 || row >= f.extent(d)) continue;
-    const int l   = high.longitude;
-    copies.fold   = run_dim<Field>(d);
-    copies.along  = run_dim<Field>(l);
-    copies.row    = row;
-    const auto in = copied_longitudes(high, f.global_extent(l));
-    for (int k = 0; k < 2; ++k) {
-      copies.begin[k] = in.begin[k] - f.begin(l);
-      copies.end[k]   = in.end[k] - f.begin(l);
-    }
-  }
-  return copies;
 }
 
 }  // namespace shard::impl

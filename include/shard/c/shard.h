@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+#ifndef SHARD_C_SHARD_H
+#define SHARD_C_SHARD_H
+
+#include <mpi.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/** \file
+ * shard from C, and for languages that call C. The engine is that of the C++ library; here types,
+ * ranks and halos are values.
+ *
+ * Every function returns 0, or an error_code; then shard_error_message() has the sentence, and the
+ * handler, if one is set, has been called. No C++ exception leaves a function. What is collective
+ * fails on every rank that takes part. Call from one thread, outside of parallel regions.
+ *
+ * Handles are counted: create and wrap give a count of one, retain adds one, release takes one
+ * away; the object ends with the last. What an object was made of lives as long as the object. A
+ * handle that is released is NULL afterwards. Dimensions and axes count from 0.
+ */
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** What went wrong. */
+enum shard_error_code {
+  shard_ok              = 0, /**< nothing */
+  shard_error_argument  = 1, /**< an argument is invalid */
+  shard_error_agreement = 2, /**< the ranks gave different arguments; the message has both */
+  shard_error_mpi       = 3, /**< an MPI call failed */
+  shard_error_stale     = 4, /**< with SHARD_CHECK=1: a stale halo or a changed message */
+  shard_error_other     = 5  /**< anything else, such as no memory */
+};
+
+/** The sentence of the last error of this thread; "" if there was none. Valid until the next call. */
+const char* shard_error_message(void);
+
+/** Called with each error, before the function returns, from the thread that called it. */
+typedef void (*shard_error_handler)(int code, const char* message);
+/** Sets the handler of the process, NULL for none. Returns 0. */
+int shard_set_error_handler(shard_error_handler handler);
+
+/** Starts Kokkos unless it is running. MPI must be running. Collective over `comm`. */
+int shard_initialize(MPI_Comm comm);
+/** The same with Fortran's communicator. */
+int shard_initialize_f(MPI_Fint comm);
+/** Ends what shard_initialize started. Release all handles first. */
+int shard_finalize(void);
+
+/** A mesh of ranks: up to 5 axes. */
+typedef struct shard_mesh_s* shard_mesh;
+/** Elements with global ids, sharded over an axis: cells, edges, columns. */
+typedef struct shard_space_s* shard_space;
+/** A field: an array of the caller's on each rank, and what it is a part of. */
+typedef struct shard_field_s* shard_field;
+/** A plan that fills the halos of fields. */
+typedef struct shard_exchange_s* shard_exchange;
+
+/** Makes a mesh. `sizes`: ranks along each axis, 0 for those to be chosen. Coordinates are
+ * row-major, the last axis the fastest. Collective over `comm`, which is duplicated. */
+int shard_mesh_create(MPI_Comm comm, int axes, const int* sizes, shard_mesh* mesh);
+/** The same with Fortran's communicator. */
+int shard_mesh_create_f(MPI_Fint comm, int axes, const int* sizes, shard_mesh* mesh);
+/** Another owner. Local. */
+int shard_mesh_retain(shard_mesh mesh);
+/** One owner less; *mesh becomes NULL. The last release is collective over the mesh. */
+int shard_mesh_release(shard_mesh* mesh);
+/** Ranks along an axis, and this rank's coordinate there. Local. */
+int shard_mesh_axis(shard_mesh mesh, int axis, int* size, int* coordinate);
+/** The rank, in the mesh's communicator, `step` further along an axis; -1 beyond its end. Local. */
+int shard_mesh_neighbour(shard_mesh mesh, int axis, int step, int* rank);
+/** The elements of a dimension of `n` that this rank owns if it is balanced over an axis. Local. */
+int shard_mesh_owned(shard_mesh mesh, int axis, int64_t n, int64_t* first, int64_t* count);
+
+/** Makes an index space over an axis. `ids`: any 64-bit numbers of this rank's places, the first
+ * `owned` its own, the others its halo; an id is owned by one rank. `layers`: of each place of the
+ * halo, from 1, not falling; NULL: all 1. Collective over the mesh. */
+int shard_space_create(shard_mesh mesh, int axis, int64_t places, const int64_t* ids, int64_t owned,
+                       const int* layers, shard_space* space);
+/** Another owner. Local. */
+int shard_space_retain(shard_space space);
+/** One owner less; *space becomes NULL. Local. */
+int shard_space_release(shard_space* space);
+
+/** The type of values. */
+enum shard_type {
+  shard_float,         /**< 32 bits */
+  shard_double,        /**< 64 bits */
+  shard_int32,         /**< signed */
+  shard_int64,         /**< signed */
+  shard_complex_float, /**< two floats */
+  shard_complex_double /**< two doubles */
+};
+
+/** Where an array is. */
+enum shard_memory {
+  shard_host,  /**< the processor's memory */
+  shard_device /**< the memory of Kokkos' default device; the host's in a build without one */
+};
+
+/** The map of elements outside the domain; the types of view/boundary.hpp as values. */
+enum shard_boundary_kind {
+  shard_constant,   /**< `value`; zero by default */
+  shard_periodic,   /**< on both sides of a dimension */
+  shard_reflect,    /**< about the edge element, which isn't repeated */
+  shard_symmetric,  /**< about the edge, so the edge element is repeated */
+  shard_clamp,      /**< the edge element */
+  shard_pole_fold,  /**< across the pole: mirrored, half the globe away in `dimension` */
+  shard_north_fold, /**< the northern edge of a tripolar grid; high side only */
+  shard_given,      /**< the caller's: an exchange leaves them; see shard_exchange_set_boundary */
+  shard_by_index    /**< `each[i]` for index i of `dimension`, which isn't sharded */
+};
+
+/** Where a latitude axis has its poles. */
+enum shard_pole { shard_pole_on_row, shard_pole_between_rows };
+/** The point about which a north fold turns. */
+enum shard_pivot { shard_t_point, shard_u_point, shard_f_point };
+/** Where a field's points are in their cells. */
+enum shard_position {
+  shard_at_centre,
+  shard_at_east,
+  shard_at_north,
+  shard_at_north_east,
+  shard_at_west,
+  shard_at_south,
+  shard_at_south_west
+};
+
+/** A boundary of one side. All zeros is the constant 0. */
+typedef struct shard_boundary {
+  int kind;      /**< a shard_boundary_kind */
+  int odd;       /**< 1: the sign changes at each crossing (reflect, symmetric, folds) */
+  int dimension; /**< of a fold the longitude dimension; of by_index the dimension of the index */
+  int pole;      /**< a shard_pole */
+  int pivot;     /**< a shard_pivot */
+  int position;  /**< a shard_position */
+  double value;  /**< of a constant */
+  int count;     /**< of by_index: how many */
+  const struct shard_boundary* each; /**< of by_index */
+} shard_boundary;
+
+/** A dimension of a field. */
+typedef struct shard_dimension {
+  int64_t extent;        /**< elements of all ranks; of a space's dimension it isn't read */
+  int axis;              /**< the mesh axis that shards it, -1 for none */
+  shard_space space;     /**< the elements are those of an index space, owned ones first, then its
+                              halo; NULL for others */
+  const int64_t* begins; /**< the first element of each rank along the axis, then `extent`: the
+                              model's own decomposition; NULL: balanced */
+  int halo_low;          /**< elements of the halo before the owned ones */
+  int halo_high;         /**< and after them */
+  shard_boundary low;    /**< outside the domain, before element 0 */
+  shard_boundary high;   /**< and after the last */
+} shard_dimension;
+
+/** Makes a field of an array that the caller keeps. `data` is the first element of the array, which
+ * has the halo; `local`: its extents, compared with those of the owned elements and the halo;
+ * `strides` in elements (NULL: the last dimension is contiguous, no padding). The rank is 1 to 6.
+ * `name` is for messages. Collective over the mesh. */
+int shard_field_wrap(shard_mesh mesh, const char* name, void* data, int type, int memory, int rank,
+                     const shard_dimension* dimensions, const int64_t* local,
+                     const int64_t* strides, shard_field* field);
+/** Another owner. Local. */
+int shard_field_retain(shard_field field);
+/** One owner less; *field becomes NULL. Local. */
+int shard_field_release(shard_field* field);
+/** From now on the field is this array, of the same extents and strides: a swap of time levels.
+ * Plans that were made for it use the new one. Local; costs nothing. */
+int shard_field_rebind(shard_field field, void* data);
+/** The elements that this rank owns in a dimension. Local. */
+int shard_field_owned(shard_field field, int dimension, int64_t* first, int64_t* count);
+
+/** Options of an exchange: all zeros is the whole halo. */
+typedef struct shard_exchange_options {
+  int faces;     /**< 1: without corners, for star-shaped stencils */
+  int width;     /**< more than 0: up to this width on each side */
+  int layers;    /**< more than 0: up to this layer of index spaces */
+  unsigned axes; /**< not 0: only halos along these axes, a bit for each */
+} shard_exchange_options;
+
+/** Makes a plan for fields of one mesh and memory, one message for each neighbour. `options` may be
+ * NULL; there may be no fields, until some are added. Collective over the mesh. */
+int shard_exchange_create(int count, const shard_field* fields,
+                          const shard_exchange_options* options, shard_exchange* exchange);
+/** One field more, in the same messages, known by the name that it was wrapped with. Local; the next
+ * run or start is collective over the mesh, and an error if the ranks' fields differ. */
+int shard_exchange_add(shard_exchange exchange, shard_field field);
+/** One field less. As shard_exchange_add. */
+int shard_exchange_remove(shard_exchange exchange, const char* name);
+/** Fills the elements of a field that are outside the domain on one side of a dimension: those with
+ * begin[d] <= i[d] < end[d], where i counts from the field's first owned element, at `origin`. Their
+ * other indices may be in the halo, which is filled. `adjoint` is 1 in the transpose: then it adds
+ * what their cotangents give to the elements that it read, and zeroes them. */
+typedef void (*shard_boundary_function)(void* context, const char* name, void* origin, int rank,
+                                        int adjoint, int dimension, int high, const int64_t* begin,
+                                        const int64_t* end);
+/** A boundary of the caller's own: calls `fill` on the host for each side of the fields that is
+ * shard_given and has such elements on this rank. Each run or finish calls it after the halos are
+ * filled, the highest dimension first; each adjoint before it starts, the lowest first. Work on the
+ * device is complete then. NULL: none. Local. */
+int shard_exchange_set_boundary(shard_exchange exchange, shard_boundary_function fill,
+                                void* context);
+/** Another owner. Local. */
+int shard_exchange_retain(shard_exchange exchange);
+/** One owner less; *exchange becomes NULL. Local. */
+int shard_exchange_release(shard_exchange* exchange);
+/** Fills the halos. Only neighbours take part. */
+int shard_exchange_run(shard_exchange exchange);
+/** The transpose: adds each halo element to the owned one that it is a copy of, and zeroes the
+ * halo. The order of additions is fixed. */
+int shard_exchange_adjoint(shard_exchange exchange);
+/** Sends what neighbours need, and returns. */
+int shard_exchange_start(shard_exchange exchange);
+/** The same of the transpose. */
+int shard_exchange_start_adjoint(shard_exchange exchange);
+/** Waits for what the earliest start that isn't finished began. */
+int shard_exchange_finish(shard_exchange exchange);
+
+/** Copies the owned elements of `from` to `to`: other partitions, sharded dimensions, halos,
+ * strides, of the same mesh, global extents and type. Collective over the mesh. */
+int shard_redistribute(shard_field to, shard_field from);
+/** The transpose: adds the owned elements of `to` to those of `from`. Collective over the mesh. */
+int shard_redistribute_adjoint(shard_field from, shard_field to);
+/** Copies the owned elements of all ranks to an array of one rank, `root` in the mesh's
+ * communicator, of the global extents and the field's type; other ranks' `data` isn't used.
+ * `strides` in elements (NULL: the last dimension is contiguous). Collective over the mesh. */
+int shard_gather(void* data, const int64_t* strides, shard_field field, int root);
+/** The inverse. */
+int shard_scatter(shard_field field, const void* data, const int64_t* strides, int root);
+
+/** Moves fields between two meshes. */
+typedef struct shard_coupling_s* shard_coupling;
+/** Copies the owned elements of the fields `from` on one mesh to the fields `to` on another: other
+ * ranks, some in common, or the same ones in another shape. One of each for a pair, of the same
+ * extents and type; a rank that isn't on a side gives none for it. Index spaces are matched by their
+ * ids. Collective over `comm`, which has the ranks of both. */
+int shard_coupling_create(MPI_Comm comm, int to_count, const shard_field* to, int from_count,
+                          const shard_field* from, shard_coupling* coupling);
+/** The same with Fortran's communicator. */
+int shard_coupling_create_f(MPI_Fint comm, int to_count, const shard_field* to, int from_count,
+                            const shard_field* from, shard_coupling* coupling);
+/** Another owner. Local. */
+int shard_coupling_retain(shard_coupling coupling);
+/** One owner less; *coupling becomes NULL. Local. */
+int shard_coupling_release(shard_coupling* coupling);
+/** Sends this rank's part of `from`, which may change afterwards. Doesn't wait for other ranks. */
+int shard_coupling_put(shard_coupling coupling);
+/** Waits for the messages of one put and writes `to`. A rank on both sides calls put first. */
+int shard_coupling_get(shard_coupling coupling);
+/** Waits until what put sent has left this rank: before the next put, unless get was called. */
+int shard_coupling_finish(shard_coupling coupling);
+/** All of it, on the ranks of both sides together. */
+int shard_coupling_run(shard_coupling coupling);
+/** The transpose: adds each element of `to` to that of `from` which it is a copy of. Collective over
+ * the ranks of both sides. */
+int shard_coupling_adjoint(shard_coupling coupling);
+
+/** How sums are rounded. */
+enum shard_order {
+  shard_on_one_mesh, /**< fast: the same bits from run to run on one mesh */
+  shard_ordered      /**< exact, rounded once: the same bits on every mesh and partition */
+};
+
+/** The sum of the owned elements of all ranks, of float, double or integers (those modulo 2^64 in
+ * *integer, NULL for others; *value has it as a double). Elements that are copies of others (of a
+ * north fold) count once. Collective over the mesh; the result is the same on every rank. */
+int shard_sum(shard_field field, int order, double* value, int64_t* integer);
+/** The sum of the products of two fields of the same partitions, of float or double. Collective. */
+int shard_dot(shard_field a, shard_field b, int order, double* value);
+/** The smallest or the largest value; NaN if there is one. Collective. Error without elements. */
+int shard_min(shard_field field, double* value);
+/** As shard_min. */
+int shard_max(shard_field field, double* value);
+/** The sum of the bit patterns of the owned elements modulo 2^64: the same on every mesh and
+ * partition, another one if a bit differs. Collective. */
+int shard_checksum(shard_field field, uint64_t* value);
+
+/** From now on this library's work on fields in device memory goes to this cudaStream_t or
+ * hipStream_t, in its order; NULL: the default one. Local. Error in a build without a device. */
+int shard_set_stream(void* stream);
+/** Waits for all work on the device. */
+int shard_fence(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include <array>
+#include <memory>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "handles.hpp"
+#include "shard/base/impl/watchdog.hpp"
+#include "shard/exchange/impl/field_spec.hpp"
+#include "shard/view/partition.hpp"
+
+namespace shard::c {
+
+namespace {
+
+using impl::DimType;
+using impl::max_rank;
+using impl::text;
+using impl::throw_argument;
+using impl::ValueKind;
+
+std::pair<ValueKind, int> kind_of(int type) {
+  switch (type) {
+    case shard_float: return {ValueKind::f32, 4};
+    case shard_double: return {ValueKind::f64, 8};
+    case shard_int32: return {ValueKind::i32, 4};
+    case shard_int64: return {ValueKind::i64, 8};
+    case shard_complex_float: return {ValueKind::c32, 8};
+    case shard_complex_double: return {ValueKind::c64, 16};
+    default: throw_argument(field_wrap, {"there is no type ", text(type)});
+  }
+}
+
+/// What the types of C++ check when they are compiled.
+void check(const std::array<DimType, max_rank>& types, int rank) {
+  int halos = 0;
+  for (int d = 0; d < rank; ++d) {
+    const DimType& type = types[impl::Geometry::at(d)];
+    halos += type.lo > 0 || type.hi > 0 ? 1 : 0;
+    if ((type.low.kind == BoundaryKind::periodic) != (type.high.kind == BoundaryKind::periodic))
+      throw_argument(field_wrap,
+                     {"dimension ", text(d), " is periodic on one side; it is on both"});
+    for (int e = 0; e < d; ++e)
+      if (type.axis_count > 0 && types[impl::Geometry::at(e)].axis_count > 0 &&
+          types[impl::Geometry::at(e)].axes[0] == type.axes[0])
+        throw_argument(field_wrap, {"dimensions ", text(e), " and ", text(d),
+                                    " are sharded over one axis; an axis shards one dimension"});
+    for (const BoundarySide* side : {&type.low, &type.high}) {
+      if (side->longitude < 0) continue;
+      const DimType& other = types[impl::Geometry::at(side->longitude)];
+      const bool haloed    = other.lo > 0 || other.hi > 0;
+      if (side->count > 0 && (other.axis_count > 0 || haloed))
+        throw_argument(field_wrap,
+                       {"dimension ", text(side->longitude),
+                        ", which chooses boundaries, is neither sharded nor has a halo"});
+      if (impl::is_north(side->kind) && haloed && other.low.kind != BoundaryKind::periodic)
+        throw_argument(field_wrap, {"dimension ", text(side->longitude),
+                                    ", the longitude of a north fold, is periodic"});
+    }
+    if (impl::is_north(type.high.kind) && type.hi == 0)
+      throw_argument(field_wrap, {"dimension ", text(d), " has a north fold and no halo there"});
+    if (impl::is_north(type.high.kind) && type.low.longitude >= 0)
+      throw_argument(field_wrap, {"dimension ", text(d), " has a north fold and another fold"});
+  }
+  if (halos > 3)
+    throw_argument(field_wrap, {text(halos), " dimensions have halos; at most three have"});
+}
+
+/// What a rank gives of a field, so that the ranks can compare it.
+struct Described {
+  std::array<DimType, max_rank> types{};
+  std::array<index_t, max_rank> extents{};
+  std::array<Partition, max_rank> partitions{};
+  std::string description;
+
+  Described(const impl::MeshState& mesh, int rank, const shard_dimension* dimensions) {
+    if (rank < 1 || rank > max_rank)
+      throw_argument(field_wrap, {"a field of rank ", text(rank), "; it is 1 to ", text(max_rank)});
+    require(dimensions, "the list of dimensions");
+    for (int d = 0; d < rank; ++d) {
+      const shard_dimension& of = dimensions[d];
+      DimType& type             = types[impl::Geometry::at(d)];
+      type.lo                   = of.halo_low;
+      type.hi                   = of.halo_high;
+      if (of.halo_low < 0 || of.halo_high < 0)
+        throw_argument(field_wrap, {"dimension ", text(d), " has a halo of ", text(of.halo_low),
+                                    " and ", text(of.halo_high), " elements"});
+      if (of.axis < -1 || of.axis >= mesh.axes())
+        throw_argument(field_wrap, {"dimension ", text(d), " is sharded over axis ", text(of.axis),
+                                    "; the mesh has ", text(mesh.axes()), ", and -1 is none"});
+      type.low  = side_of(of.low, d, rank, false);
+      type.high = side_of(of.high, d, rank, true);
+      if (of.axis >= 0) {
+        type.axis_count = 1;
+        type.axes[0]    = of.axis;
+      }
+      extents[impl::Geometry::at(d)] = of.extent;
+      if (of.space != nullptr) {
+        if (of.space->mesh.get() != &mesh || of.space->axis != of.axis)
+          throw_argument(field_wrap,
+                         {"the index space of dimension ", text(d),
+                          " is of another mesh, or over another axis than ", text(of.axis)});
+        if (of.halo_low > 0 || of.halo_high > 0)
+          throw_argument(field_wrap, {"dimension ", text(d),
+                                      " has an index space, whose halo the space tells; give 0"});
+        type.indices                      = elements_of_c();
+        partitions[impl::Geometry::at(d)] = of.space->partition;
+        extents[impl::Geometry::at(d)]    = of.space->partition.size();
+        description += " [index space";
+      } else {
+        description += " [" + text(of.extent);
+      }
+      if (of.begins != nullptr && of.space == nullptr) {
+        const int parts = of.axis < 0 ? 1 : mesh.extent(of.axis);
+        partitions[impl::Geometry::at(d)] =
+            Partition::explicit_begins({of.begins, of.begins + parts + 1});
+        if (partitions[impl::Geometry::at(d)].size() != of.extent)
+          throw_argument(field_wrap, {"dimension ", text(d), " has ", text(of.extent),
+                                      " elements, and its last begin is ",
+                                      text(partitions[impl::Geometry::at(d)].size())});
+        description += " " + partitions[impl::Geometry::at(d)].describe();
+      }
+      description += ", axis " + text(of.axis) + ", halo " + text(of.halo_low) + "+" +
+                     text(of.halo_high) + ", " + text(type.low) + "/" + text(type.high) + "]";
+    }
+    check(types, rank);
+  }
+};
+
+}  // namespace
+
+impl::FieldSpec spec_of(const shard_field_s& field) {
+  return impl::exchange_spec(field.geometry, field.types.data(), field.kind, field.value_size,
+                             field.left, field.stride.data());
+}
+
+}  // namespace shard::c
+
+int shard_field_wrap(shard_mesh mesh, const char* name, void* data, int type, int memory, int rank,
+                     const shard_dimension* dimensions, const int64_t* local,
+                     const int64_t* strides, shard_field* field) {
+  using namespace shard;
+  using namespace shard::c;
+  return guarded([&] {
+    shard_field& made                             = require(field, "the field to be made");
+    const std::shared_ptr<impl::MeshState>& state = require(mesh, "the mesh").state;
+    // what one rank gets wrong is an error on all
+    std::optional<Described> given;
+    std::pair<impl::ValueKind, int> kind;
+    std::string wrong;
+    try {
+      kind = kind_of(type);
+      if (memory != shard_host && memory != shard_device)
+        impl::throw_argument(field_wrap, {"there is no memory ", impl::text(memory)});
+      require(local, "the list of local extents");
+      given.emplace(*state, rank, dimensions);
+    } catch (const Error& error) {
+      wrong = error.what();
+    }
+    impl::require_no_error(state->comm(), field_wrap, wrong);
+    impl::require_agreement(
+        state->comm(), field_wrap,
+        "type " + impl::text(type) + ", memory " + impl::text(memory) + given->description);
+
+    auto handle   = std::make_unique<shard_field_s>();
+    handle->types = given->types;
+    handle->geometry =
+        impl::make_geometry(name == nullptr ? "" : name, state, rank, given->types.data(),
+                            given->extents.data(), given->partitions.data());
+    impl::require_local_extents(handle->geometry, given->types.data(), local);
+    handle->kind       = kind.first;
+    handle->value_size = kind.second;
+    handle->on_device  = memory == shard_device && !std::is_same_v<DeviceMemory, Kokkos::HostSpace>;
+    index_t contiguous = 1;
+    for (int d = rank - 1; d >= 0; --d) {
+      const auto at      = impl::Geometry::at(d);
+      handle->stride[at] = strides == nullptr ? contiguous : strides[d];
+      contiguous *= local[d];
+      handle->front += given->types[at].lo * handle->stride[at];
+    }
+    // an array without elements, or of one, doesn't tell
+    const int here =
+        contiguous > 1 && handle->stride[0] < handle->stride[impl::Geometry::at(rank - 1)];
+    int somewhere = 0;
+    impl::await_mpi("MPI_Allreduce", MPI_Allreduce, static_cast<const void*>(&here),
+                    static_cast<void*>(&somewhere), 1, MPI_INT, MPI_MAX, state->comm());
+    handle->left   = somewhere != 0;
+    handle->origin = static_cast<std::byte*>(data) + handle->front * handle->value_size;
+    made           = handle.release();
+  });
+}
+
+int shard_field_retain(shard_field field) { return shard::c::retain(field, "the field"); }
+int shard_field_release(shard_field* field) { return shard::c::release(field, "the field"); }
+
+int shard_field_rebind(shard_field field, void* data) {
+  return shard::c::guarded([&] {
+    auto& f  = shard::c::require(field, "the field");
+    f.origin = static_cast<std::byte*>(data) + f.front * f.value_size;
+  });
+}
+
+int shard_field_owned(shard_field field, int dimension, int64_t* first, int64_t* count) {
+  return shard::c::guarded([&] {
+    const auto& geometry = shard::c::require(field, "the field").geometry;
+    if (dimension < 0 || dimension >= geometry.rank)
+      shard::impl::throw_argument("field_owned",
+                                  {"there is no dimension ", shard::impl::text(dimension)});
+    if (first != nullptr) *first = geometry.begin(dimension);
+    if (count != nullptr) *count = geometry.owned(dimension);
+  });
+}

@@ -1,0 +1,1081 @@
+! SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+!> shard for Fortran 2018: halos, their adjoint, redistributions and sums of arrays that the model keeps.
+!!
+!! Dimensions and axes count from 1, in the order of the array's; so do global indices. A fold names its
+!! longitude dimension by that number. Every procedure has `ierr` as its last, optional argument: 0 or an error
+!! code, and shard_message() is the sentence. Without `ierr` an error calls the handler (set_error_handler), by
+!! default one that prints the sentence and ends the job.
+!!
+!! Objects share what they hold: `b = a` is the same mesh, field or plan, which ends with the last of them. Compilers
+!! differ in which copies they finalise (array constructors, function results), so an object keeps its address and only
+!! the object at that address releases: a bitwise copy never does.
+module shard
+  use, intrinsic :: iso_c_binding
+  use, intrinsic :: iso_fortran_env, only: error_unit, int64, real64
+  implicit none
+  private
+
+  public :: shard_initialize, shard_finalize, shard_message, shard_fence, shard_set_stream
+  public :: shard_mesh, shard_space, shard_field, shard_exchange, shard_coupling, shard_dim, shard_boundary
+  public :: zero, constant, periodic, reflect, symmetric, clamp, given, pole_fold, north_fold
+  public :: redistribute, redistribute_adjoint, gather, scatter
+  public :: sum_of, dot_of, min_of, max_of, checksum_of
+  public :: set_error_handler, shard_error_handler, shard_fill
+
+  !> Where an array is.
+  integer(c_int), parameter, public :: shard_host = 0, shard_device = 1
+  !> How sums are rounded: fast, or exact with the same bits on every mesh.
+  integer(c_int), parameter, public :: on_one_mesh = 0, ordered = 1
+  !> Poles of a pole fold: on the first and last row, or half a row outside.
+  integer(c_int), parameter, public :: on_row = 0, between_rows = 1
+  !> The point about which a north fold turns.
+  integer(c_int), parameter, public :: t_point = 0, u_point = 1, f_point = 2
+  !> Where a field's points are in their cells.
+  integer(c_int), parameter, public :: at_centre = 0, at_east = 1, at_north = 2, at_north_east = 3, at_west = 4, &
+    at_south = 5, at_south_west = 6
+
+  !> A boundary of one side of a dimension; see the functions that make it.
+  type, bind(c) :: shard_boundary
+    integer(c_int) :: kind = 0, odd = 0, dimension = 0, pole = 0, pivot = 0, position = 0
+    real(c_double) :: value = 0
+    integer(c_int) :: count = 0
+    type(c_ptr) :: each = c_null_ptr
+  end type
+
+  type, bind(c) :: c_dimension
+    integer(c_int64_t) :: extent = 0
+    integer(c_int) :: axis = -1
+    type(c_ptr) :: space = c_null_ptr, begins = c_null_ptr
+    integer(c_int) :: halo_low = 0, halo_high = 0
+    type(shard_boundary) :: low, high
+  end type
+
+  !> A mesh of ranks.
+  type :: shard_mesh
+    private
+    type(c_ptr) :: handle = c_null_ptr, owner = c_null_ptr
+  contains
+    procedure :: create => mesh_create        !< mesh%create(comm, [0, 0])
+    procedure :: axis => mesh_axis            !< size and coordinate (from 0) along an axis
+    procedure :: owned => mesh_owned          !< first and count of a balanced dimension
+    procedure :: release => mesh_release
+    procedure, private :: mesh_share
+    generic :: assignment(=) => mesh_share
+    final :: mesh_final
+  end type
+
+  !> Elements with global ids over an axis.
+  type :: shard_space
+    private
+    type(c_ptr) :: handle = c_null_ptr, owner = c_null_ptr
+  contains
+    procedure :: create => space_create       !< space%create(mesh, axis, ids, owned, layers)
+    procedure :: release => space_release
+    procedure, private :: space_share
+    generic :: assignment(=) => space_share
+    final :: space_final
+  end type
+
+  !> An array of the model's with its halo.
+  type :: shard_field
+    private
+    type(c_ptr) :: handle = c_null_ptr, owner = c_null_ptr
+  contains
+    procedure :: wrap => field_wrap           !< t%wrap(mesh, temperature, [shard_dim(...), shard_dim(...)])
+    procedure :: rebind => field_rebind       !< another array of the same extents and strides
+    procedure :: owned => field_owned         !< first (from 1) and count of a dimension
+    procedure :: release => field_release
+    procedure, private :: field_share
+    generic :: assignment(=) => field_share
+    final :: field_final
+  end type
+
+  !> A plan that fills the halos of fields.
+  type :: shard_exchange
+    private
+    type(c_ptr) :: handle = c_null_ptr, owner = c_null_ptr
+  contains
+    procedure :: plan => exchange_plan        !< halos%plan([t, s])
+    procedure :: add => exchange_add          !< halos%add(q): one field more, known by its name
+    procedure :: remove => exchange_remove    !< halos%remove('q')
+    procedure :: set_boundary => exchange_set_boundary  !< halos%set_boundary(fill): see shard_fill
+    procedure :: run => exchange_run
+    procedure :: adjoint => exchange_adjoint
+    procedure :: start => exchange_start
+    procedure :: start_adjoint => exchange_start_adjoint
+    procedure :: finish => exchange_finish
+    procedure :: release => exchange_release
+    procedure, private :: exchange_share
+    generic :: assignment(=) => exchange_share
+    final :: exchange_final
+  end type
+
+  !> Moves fields between two meshes.
+  type :: shard_coupling
+    private
+    type(c_ptr) :: handle = c_null_ptr, owner = c_null_ptr
+  contains
+    procedure :: create => coupling_create    !< c%create(comm, to=[sst_here], from=[sst_there])
+    procedure :: put => coupling_put          !< sends `from`; doesn't wait
+    procedure :: get => coupling_get          !< waits for a put and writes `to`
+    procedure :: finish => coupling_finish    !< before the next put of a rank that doesn't get
+    procedure :: run => coupling_run          !< all of it, on both sides together
+    procedure :: adjoint => coupling_adjoint
+    procedure :: release => coupling_release
+    procedure, private :: coupling_share
+    generic :: assignment(=) => coupling_share
+    final :: coupling_final
+  end type
+
+  !> A dimension of a field: shard_dim(1440, axis=1, halo=2, boundary=periodic()); see make_dim.
+  type :: shard_dim
+    private
+    type(c_dimension) :: c
+    integer(c_int64_t), allocatable :: begins(:)
+  end type
+
+  interface shard_dim
+    procedure make_dim
+  end interface
+
+  type, bind(c) :: c_options
+    integer(c_int) :: faces = 0, width = 0, layers = 0, axes = 0
+  end type
+
+  abstract interface
+    !> Called with an error's code and sentence where `ierr` is absent.
+    subroutine shard_error_handler(code, message)
+      integer, intent(in) :: code
+      character(*), intent(in) :: message
+    end subroutine
+  end interface
+  abstract interface
+    !> A boundary of the model's own: fills the elements of the field of this name that are outside the domain on one
+    !! side of a dimension whose boundary is given(): first(d) <= i(d) <= last(d), where 1 is the first element that
+    !! this rank owns. Called after the halos are filled. In the adjoint, called before: adds what their cotangents give
+    !! to the elements that it read, and zeroes them.
+    subroutine shard_fill(name, adjoint, dimension, high, first, last)
+      character(*), intent(in) :: name
+      logical, intent(in) :: adjoint, high
+      integer, intent(in) :: dimension, first(:), last(:)
+    end subroutine
+  end interface
+  procedure(shard_error_handler), pointer, save :: handler => null()
+
+  interface
+    function c_initialize(comm) bind(c, name='shard_initialize_f') result(code)
+      import c_int
+      integer(c_int), value :: comm
+      integer(c_int) :: code
+    end function
+    function c_finalize() bind(c, name='shard_finalize') result(code)
+      import c_int
+      integer(c_int) :: code
+    end function
+    function c_fence() bind(c, name='shard_fence') result(code)
+      import c_int
+      integer(c_int) :: code
+    end function
+    function c_set_stream(stream) bind(c, name='shard_set_stream') result(code)
+      import c_int, c_ptr
+      type(c_ptr), value :: stream
+      integer(c_int) :: code
+    end function
+    function c_message() bind(c, name='shard_error_message') result(text)
+      import c_ptr
+      type(c_ptr) :: text
+    end function
+    function c_strlen(text) bind(c, name='strlen') result(length)
+      import c_ptr, c_size_t
+      type(c_ptr), value :: text
+      integer(c_size_t) :: length
+    end function
+    function c_mesh_create(comm, axes, sizes, mesh) bind(c, name='shard_mesh_create_f') result(code)
+      import c_int, c_ptr
+      integer(c_int), value :: comm, axes
+      integer(c_int), intent(in) :: sizes(*)
+      type(c_ptr), intent(inout) :: mesh
+      integer(c_int) :: code
+    end function
+    function c_mesh_axis(mesh, axis, size, coordinate) bind(c, name='shard_mesh_axis') result(code)
+      import c_int, c_ptr
+      type(c_ptr), value :: mesh
+      integer(c_int), value :: axis
+      integer(c_int), intent(out) :: size, coordinate
+      integer(c_int) :: code
+    end function
+    function c_mesh_owned(mesh, axis, n, first, count) bind(c, name='shard_mesh_owned') result(code)
+      import c_int, c_int64_t, c_ptr
+      type(c_ptr), value :: mesh
+      integer(c_int), value :: axis
+      integer(c_int64_t), value :: n
+      integer(c_int64_t), intent(out) :: first, count
+      integer(c_int) :: code
+    end function
+    function c_mesh_retain(handle) bind(c, name='shard_mesh_retain') result(code)
+      import c_int, c_ptr
+      type(c_ptr), value :: handle
+      integer(c_int) :: code
+    end function
+    function c_mesh_release(handle) bind(c, name='shard_mesh_release') result(code)
+      import c_int, c_ptr
+      type(c_ptr), intent(inout) :: handle
+      integer(c_int) :: code
+    end function
+    function c_space_create(mesh, axis, places, ids, owned, layers, space) bind(c, name='shard_space_create') &
+        result(code)
+      import c_int, c_int64_t, c_ptr
+      type(c_ptr), value :: mesh, layers
+      integer(c_int), value :: axis
+      integer(c_int64_t), value :: places, owned
+      integer(c_int64_t), intent(in) :: ids(*)
+      type(c_ptr), intent(inout) :: space
+      integer(c_int) :: code
+    end function
+    function c_space_retain(handle) bind(c, name='shard_space_retain') result(code)
+      import c_int, c_ptr
+      type(c_ptr), value :: handle
+      integer(c_int) :: code
+    end function
+    function c_space_release(handle) bind(c, name='shard_space_release') result(code)
+      import c_int, c_ptr
+      type(c_ptr), intent(inout) :: handle
+      integer(c_int) :: code
+    end function
+    function c_wrap(mesh, name, array, memory, rank, dims, field) bind(c, name='shard_fortran_wrap') result(code)
+      import c_int, c_ptr, c_char, c_dimension
+      type(c_ptr), value :: mesh
+      character(kind=c_char), intent(in) :: name(*)
+      type(*), dimension(..), intent(in) :: array
+      integer(c_int), value :: memory, rank
+      type(c_dimension), intent(in) :: dims(*)
+      type(c_ptr), intent(inout) :: field
+      integer(c_int) :: code
+    end function
+    function c_rebind(field, array) bind(c, name='shard_fortran_rebind') result(code)
+      import c_int, c_ptr
+      type(c_ptr), value :: field
+      type(*), dimension(..), intent(in) :: array
+      integer(c_int) :: code
+    end function
+    function c_field_owned(field, dimension, first, count) bind(c, name='shard_field_owned') result(code)
+      import c_int, c_int64_t, c_ptr
+      type(c_ptr), value :: field
+      integer(c_int), value :: dimension
+      integer(c_int64_t), intent(out) :: first, count
+      integer(c_int) :: code
+    end function
+    function c_field_retain(handle) bind(c, name='shard_field_retain') result(code)
+      import c_int, c_ptr
+      type(c_ptr), value :: handle
+      integer(c_int) :: code
+    end function
+    function c_field_release(handle) bind(c, name='shard_field_release') result(code)
+      import c_int, c_ptr
+      type(c_ptr), intent(inout) :: handle
+      integer(c_int) :: code
+    end function
+    function c_exchange_create(count, fields, options, exchange) bind(c, name='shard_exchange_create') result(code)
+      import c_int, c_ptr, c_options
+      integer(c_int), value :: count
+      type(c_ptr), intent(in) :: fields(*)
+      type(c_options), intent(in) :: options
+      type(c_ptr), intent(inout) :: exchange
+      integer(c_int) :: code
+    end function
+    function c_exchange_add(exchange, field) bind(c, name='shard_exchange_add') result(code)
+      import c_int, c_ptr
+      type(c_ptr), value :: exchange, field
+      integer(c_int) :: code
+    end function
+    function c_exchange_remove(exchange, name) bind(c, name='shard_exchange_remove') result(code)
+      import c_int, c_ptr, c_char
+      type(c_ptr), value :: exchange
+      character(kind=c_char), intent(in) :: name(*)
+      integer(c_int) :: code
+    end function
+    function c_exchange_set_boundary(exchange, fill, context) bind(c, name='shard_exchange_set_boundary') result(code)
+      import c_int, c_ptr, c_funptr
+      type(c_ptr), value :: exchange, context
+      type(c_funptr), value :: fill
+      integer(c_int) :: code
+    end function
+    function c_exchange_retain(handle) bind(c, name='shard_exchange_retain') result(code)
+      import c_int, c_ptr
+      type(c_ptr), value :: handle
+      integer(c_int) :: code
+    end function
+    function c_exchange_release(handle) bind(c, name='shard_exchange_release') result(code)
+      import c_int, c_ptr
+      type(c_ptr), intent(inout) :: handle
+      integer(c_int) :: code
+    end function
+    function c_exchange_run(handle) bind(c, name='shard_exchange_run') result(code)
+      import c_int, c_ptr
+      type(c_ptr), value :: handle
+      integer(c_int) :: code
+    end function
+    function c_exchange_adjoint(handle) bind(c, name='shard_exchange_adjoint') result(code)
+      import c_int, c_ptr
+      type(c_ptr), value :: handle
+      integer(c_int) :: code
+    end function
+    function c_exchange_start(handle) bind(c, name='shard_exchange_start') result(code)
+      import c_int, c_ptr
+      type(c_ptr), value :: handle
+      integer(c_int) :: code
+    end function
+    function c_exchange_start_adjoint(handle) bind(c, name='shard_exchange_start_adjoint') result(code)
+      import c_int, c_ptr
+      type(c_ptr), value :: handle
+      integer(c_int) :: code
+    end function
+    function c_exchange_finish(handle) bind(c, name='shard_exchange_finish') result(code)
+      import c_int, c_ptr
+      type(c_ptr), value :: handle
+      integer(c_int) :: code
+    end function
+    function c_coupling_create(comm, to_count, to, from_count, from, coupling) bind(c, name='shard_coupling_create_f') &
+        result(code)
+      import c_int, c_ptr
+      integer(c_int), value :: comm, to_count, from_count
+      type(c_ptr), intent(in) :: to(*), from(*)
+      type(c_ptr), intent(inout) :: coupling
+      integer(c_int) :: code
+    end function
+    function c_coupling_release(handle) bind(c, name='shard_coupling_release') result(code)
+      import c_int, c_ptr
+      type(c_ptr), intent(inout) :: handle
+      integer(c_int) :: code
+    end function
+    function c_coupling_retain(handle) bind(c, name='shard_coupling_retain') result(code)
+      import c_int, c_ptr
+      type(c_ptr), value :: handle
+      integer(c_int) :: code
+    end function
+    function c_coupling_put(handle) bind(c, name='shard_coupling_put') result(code)
+      import c_int, c_ptr
+      type(c_ptr), value :: handle
+      integer(c_int) :: code
+    end function
+    function c_coupling_get(handle) bind(c, name='shard_coupling_get') result(code)
+      import c_int, c_ptr
+      type(c_ptr), value :: handle
+      integer(c_int) :: code
+    end function
+    function c_coupling_finish(handle) bind(c, name='shard_coupling_finish') result(code)
+      import c_int, c_ptr
+      type(c_ptr), value :: handle
+      integer(c_int) :: code
+    end function
+    function c_coupling_run(handle) bind(c, name='shard_coupling_run') result(code)
+      import c_int, c_ptr
+      type(c_ptr), value :: handle
+      integer(c_int) :: code
+    end function
+    function c_coupling_adjoint(handle) bind(c, name='shard_coupling_adjoint') result(code)
+      import c_int, c_ptr
+      type(c_ptr), value :: handle
+      integer(c_int) :: code
+    end function
+    function c_redistribute(to, from) bind(c, name='shard_redistribute') result(code)
+      import c_int, c_ptr
+      type(c_ptr), value :: to, from
+      integer(c_int) :: code
+    end function
+    function c_redistribute_adjoint(from, to) bind(c, name='shard_redistribute_adjoint') result(code)
+      import c_int, c_ptr
+      type(c_ptr), value :: from, to
+      integer(c_int) :: code
+    end function
+    function c_gather(array, field, root) bind(c, name='shard_fortran_gather') result(code)
+      import c_int, c_ptr
+      type(*), dimension(..), intent(in) :: array
+      type(c_ptr), value :: field
+      integer(c_int), value :: root
+      integer(c_int) :: code
+    end function
+    function c_scatter(field, array, root) bind(c, name='shard_fortran_scatter') result(code)
+      import c_int, c_ptr
+      type(c_ptr), value :: field
+      type(*), dimension(..), intent(in) :: array
+      integer(c_int), value :: root
+      integer(c_int) :: code
+    end function
+    function c_sum(field, order, value, integer) bind(c, name='shard_sum') result(code)
+      import c_int, c_double, c_ptr
+      type(c_ptr), value :: field, integer
+      integer(c_int), value :: order
+      real(c_double), intent(out) :: value
+      integer(c_int) :: code
+    end function
+    function c_dot(a, b, order, value) bind(c, name='shard_dot') result(code)
+      import c_int, c_double, c_ptr
+      type(c_ptr), value :: a, b
+      integer(c_int), value :: order
+      real(c_double), intent(out) :: value
+      integer(c_int) :: code
+    end function
+    function c_min(field, value) bind(c, name='shard_min') result(code)
+      import c_int, c_double, c_ptr
+      type(c_ptr), value :: field
+      real(c_double), intent(out) :: value
+      integer(c_int) :: code
+    end function
+    function c_max(field, value) bind(c, name='shard_max') result(code)
+      import c_int, c_double, c_ptr
+      type(c_ptr), value :: field
+      real(c_double), intent(out) :: value
+      integer(c_int) :: code
+    end function
+    function c_checksum(field, value) bind(c, name='shard_checksum') result(code)
+      import c_int, c_int64_t, c_ptr
+      type(c_ptr), value :: field
+      integer(c_int64_t), intent(out) :: value
+      integer(c_int) :: code
+    end function
+  end interface
+
+contains
+
+  !> Sets what is called for an error where `ierr` is absent; null() for the default.
+  subroutine set_error_handler(to)
+    procedure(shard_error_handler), pointer, intent(in) :: to
+    handler => to
+  end subroutine
+
+  !> The sentence of the last error.
+  function shard_message() result(message)
+    character(:), allocatable :: message
+    message = text_of(c_message())
+  end function
+  function text_of(from) result(message)
+    type(c_ptr), intent(in) :: from
+    character(:), allocatable :: message
+    character(kind=c_char), pointer :: text(:)
+    integer :: i, length
+    length = int(c_strlen(from))
+    call c_f_pointer(from, text, [length])
+    allocate (character(length) :: message)
+    do i = 1, length
+      message(i:i) = text(i)
+    end do
+  end function
+
+  !> Whether a handle is where it was kept: not in a bitwise copy.
+  logical function is_at(handle, owner)
+    type(c_ptr), intent(in), target :: handle
+    type(c_ptr), intent(in) :: owner
+    is_at = c_associated(handle) .and. c_associated(owner, c_loc(handle))
+  end function
+  subroutine keep(handle, owner, made)
+    type(c_ptr), intent(inout), target :: handle
+    type(c_ptr), intent(inout) :: owner
+    type(c_ptr), intent(in) :: made
+    handle = made
+    owner = c_loc(handle)
+  end subroutine
+
+  subroutine answer(code, ierr)
+    integer(c_int), intent(in) :: code
+    integer, intent(out), optional :: ierr
+    if (present(ierr)) then
+      ierr = int(code)
+    else if (code /= 0) then
+      if (associated(handler)) then
+        call handler(int(code), shard_message())
+      else
+        write (error_unit, '(a)') shard_message()
+        error stop 1
+      end if
+    end if
+  end subroutine
+
+  !> Starts Kokkos unless it is running. Collective over the communicator (of mpi; %mpi_val of mpi_f08's).
+  subroutine shard_initialize(comm, ierr)
+    integer, intent(in) :: comm
+    integer, intent(out), optional :: ierr
+    call answer(c_initialize(int(comm, c_int)), ierr)
+  end subroutine
+
+  !> Ends what shard_initialize started.
+  subroutine shard_finalize(ierr)
+    integer, intent(out), optional :: ierr
+    call answer(c_finalize(), ierr)
+  end subroutine
+
+  !> Waits for all work on the device.
+  subroutine shard_fence(ierr)
+    integer, intent(out), optional :: ierr
+    call answer(c_fence(), ierr)
+  end subroutine
+
+  !> Work on device arrays goes to this stream of CUDA or HIP, such as that of OpenACC's acc_get_cuda_stream.
+  subroutine shard_set_stream(stream, ierr)
+    type(c_ptr), intent(in) :: stream
+    integer, intent(out), optional :: ierr
+    call answer(c_set_stream(stream), ierr)
+  end subroutine
+
+  !> Zeros outside the domain.
+  pure function zero() result(b)
+    type(shard_boundary) :: b
+    b = simple(0)
+  end function
+  !> This value outside the domain.
+  pure function constant(value) result(b)
+    real(real64), intent(in) :: value
+    type(shard_boundary) :: b
+    b = simple(0)
+    b%value = value
+  end function
+  pure function periodic() result(b)
+    type(shard_boundary) :: b
+    b = simple(1)
+  end function
+  !> Mirrored about the edge element, which isn't repeated; odd: with the sign changed.
+  pure function reflect(odd) result(b)
+    logical, intent(in), optional :: odd
+    type(shard_boundary) :: b
+    b = simple(2, odd)
+  end function
+  !> Mirrored about the edge, so the edge element is repeated; odd: with the sign changed.
+  pure function symmetric(odd) result(b)
+    logical, intent(in), optional :: odd
+    type(shard_boundary) :: b
+    b = simple(3, odd)
+  end function
+  pure function clamp() result(b)
+    type(shard_boundary) :: b
+    b = simple(4)
+  end function
+  !> Across the pole, half the globe away in dimension `longitude`.
+  pure function pole_fold(longitude, pole, odd) result(b)
+    integer, intent(in) :: longitude
+    integer(c_int), intent(in) :: pole
+    logical, intent(in), optional :: odd
+    type(shard_boundary) :: b
+    b = simple(5, odd)
+    b%dimension = int(longitude - 1, c_int)
+    b%pole = pole
+  end function
+  !> The northern edge of a tripolar grid, on the high side.
+  pure function north_fold(longitude, pivot, position, odd) result(b)
+    integer, intent(in) :: longitude
+    integer(c_int), intent(in) :: pivot
+    integer(c_int), intent(in), optional :: position
+    logical, intent(in), optional :: odd
+    type(shard_boundary) :: b
+    b = simple(6, odd)
+    b%dimension = int(longitude - 1, c_int)
+    b%pivot = pivot
+    if (present(position)) b%position = position
+  end function
+  !> The caller's: an exchange leaves these elements.
+  pure function given() result(b)
+    type(shard_boundary) :: b
+    b = simple(7)
+  end function
+  pure function simple(kind, odd) result(b)
+    integer, intent(in) :: kind
+    logical, intent(in), optional :: odd
+    type(shard_boundary) :: b
+    b%kind = int(kind, c_int)
+    if (present(odd)) b%odd = merge(1_c_int, 0_c_int, odd)
+  end function
+
+  !> A dimension of a field: shard_dim(1440, axis=1, halo=2, boundary=periodic()). `extent`: of all ranks. `first`: the
+  !! global index, from 1, of the first element of each rank along the axis (the model's decomposition; absent:
+  !! balanced). `low`, `high` in place of `halo`, and `at_low`, `at_high` in place of `boundary`, where the sides
+  !! differ. `space`: elements of an index space in place of an extent; it must live until the field is wrapped.
+  function make_dim(extent, axis, halo, low, high, boundary, at_low, at_high, first, space) result(d)
+    integer, intent(in), optional :: extent, axis, halo, low, high, first(:)
+    type(shard_boundary), intent(in), optional :: boundary, at_low, at_high
+    type(shard_space), intent(in), optional :: space
+    type(shard_dim) :: d
+    if (present(extent)) d%c%extent = int(extent, c_int64_t)
+    if (present(axis)) d%c%axis = int(axis - 1, c_int)
+    if (present(halo)) then
+      d%c%halo_low = int(halo, c_int)
+      d%c%halo_high = int(halo, c_int)
+    end if
+    if (present(low)) d%c%halo_low = int(low, c_int)
+    if (present(high)) d%c%halo_high = int(high, c_int)
+    if (present(boundary)) then
+      d%c%low = boundary
+      d%c%high = boundary
+    end if
+    if (present(at_low)) d%c%low = at_low
+    if (present(at_high)) d%c%high = at_high
+    if (present(first)) d%begins = [int(first, c_int64_t) - 1, d%c%extent]
+    if (present(space)) d%c%space = space%handle
+  end function
+
+  !> A mesh with this many ranks along each axis, 0 for those to be chosen. Collective.
+  subroutine mesh_create(mesh, comm, sizes, ierr)
+    class(shard_mesh), intent(inout) :: mesh
+    integer, intent(in) :: comm, sizes(:)
+    integer, intent(out), optional :: ierr
+    type(c_ptr) :: made
+    integer(c_int) :: code
+    made = c_null_ptr
+    code = c_mesh_create(int(comm, c_int), int(size(sizes), c_int), int(sizes, c_int), made)
+    if (code == 0) then
+      call mesh%release()
+      call keep(mesh%handle, mesh%owner, made)
+    end if
+    call answer(code, ierr)
+  end subroutine
+  subroutine mesh_axis(mesh, axis, size, coordinate, ierr)
+    class(shard_mesh), intent(in) :: mesh
+    integer, intent(in) :: axis
+    integer, intent(out) :: size, coordinate
+    integer, intent(out), optional :: ierr
+    integer(c_int) :: s, c, code
+    s = 0
+    c = 0
+    code = c_mesh_axis(mesh%handle, int(axis - 1, c_int), s, c)
+    size = int(s)
+    coordinate = int(c)
+    call answer(code, ierr)
+  end subroutine
+  subroutine mesh_owned(mesh, axis, n, first, count, ierr)
+    class(shard_mesh), intent(in) :: mesh
+    integer, intent(in) :: axis, n
+    integer, intent(out) :: first, count
+    integer, intent(out), optional :: ierr
+    integer(c_int64_t) :: f, c
+    integer(c_int) :: code
+    f = 0
+    c = 0
+    code = c_mesh_owned(mesh%handle, int(axis - 1, c_int), int(n, c_int64_t), f, c)
+    first = int(f) + 1
+    count = int(c)
+    call answer(code, ierr)
+  end subroutine
+  subroutine mesh_release(mesh, ierr)
+    class(shard_mesh), intent(inout) :: mesh
+    integer, intent(out), optional :: ierr
+    integer(c_int) :: code
+    code = 0
+    if (is_at(mesh%handle, mesh%owner)) code = c_mesh_release(mesh%handle)
+    mesh%handle = c_null_ptr
+    call answer(code, ierr)
+  end subroutine
+  impure elemental subroutine mesh_share(to, from)
+    class(shard_mesh), intent(inout) :: to
+    class(shard_mesh), intent(in) :: from
+    integer(c_int) :: code
+    type(c_ptr) :: held
+    held = from%handle
+    if (c_associated(held)) code = c_mesh_retain(held)
+    call to%release()
+    call keep(to%handle, to%owner, held)
+  end subroutine
+  impure elemental subroutine mesh_final(mesh)
+    type(shard_mesh), intent(inout) :: mesh
+    integer :: ierr
+    call mesh%release(ierr)
+  end subroutine
+
+  !> `ids`: any numbers of this rank's places, the first `owned` its own. `layers`: of the others. Collective.
+  subroutine space_create(space, mesh, axis, ids, owned, layers, ierr)
+    class(shard_space), intent(inout) :: space
+    type(shard_mesh), intent(in) :: mesh
+    integer, intent(in) :: axis, owned
+    integer(int64), intent(in) :: ids(:)
+    integer(c_int), intent(in), contiguous, target, optional :: layers(:)
+    integer, intent(out), optional :: ierr
+    type(c_ptr) :: made, of
+    integer(c_int) :: code
+    made = c_null_ptr
+    of = c_null_ptr
+    if (present(layers)) then
+      if (size(layers) > 0) of = c_loc(layers)
+    end if
+    code = c_space_create(mesh%handle, int(axis - 1, c_int), int(size(ids), c_int64_t), int(ids, c_int64_t), &
+                          int(owned, c_int64_t), of, made)
+    if (code == 0) then
+      call space%release()
+      call keep(space%handle, space%owner, made)
+    end if
+    call answer(code, ierr)
+  end subroutine
+  subroutine space_release(space, ierr)
+    class(shard_space), intent(inout) :: space
+    integer, intent(out), optional :: ierr
+    integer(c_int) :: code
+    code = 0
+    if (is_at(space%handle, space%owner)) code = c_space_release(space%handle)
+    space%handle = c_null_ptr
+    call answer(code, ierr)
+  end subroutine
+  impure elemental subroutine space_share(to, from)
+    class(shard_space), intent(inout) :: to
+    class(shard_space), intent(in) :: from
+    integer(c_int) :: code
+    type(c_ptr) :: held
+    held = from%handle
+    if (c_associated(held)) code = c_space_retain(held)
+    call to%release()
+    call keep(to%handle, to%owner, held)
+  end subroutine
+  impure elemental subroutine space_final(space)
+    type(shard_space), intent(inout) :: space
+    integer :: ierr
+    call space%release(ierr)
+  end subroutine
+
+  !> The field is this array, with its halo, which the caller keeps (a target, or one that isn't moved). `dims`: one
+  !! for each dimension of the array. Collective over the mesh.
+  subroutine field_wrap(field, mesh, array, dims, name, memory, ierr)
+    class(shard_field), intent(inout) :: field
+    type(shard_mesh), intent(in) :: mesh
+    type(*), dimension(..), intent(in), target :: array
+    type(shard_dim), intent(in), target :: dims(:)
+    character(*), intent(in), optional :: name
+    integer(c_int), intent(in), optional :: memory
+    integer, intent(out), optional :: ierr
+    type(c_dimension) :: c(size(dims))
+    type(c_ptr) :: made
+    integer(c_int) :: code, where
+    integer :: d
+    do d = 1, size(dims)
+      c(d) = dims(d)%c
+      if (allocated(dims(d)%begins)) c(d)%begins = c_loc(dims(d)%begins)
+    end do
+    where = shard_host
+    if (present(memory)) where = memory
+    made = c_null_ptr
+    if (present(name)) then
+      code = c_wrap(mesh%handle, name//c_null_char, array, where, int(size(dims), c_int), c, made)
+    else
+      code = c_wrap(mesh%handle, ''//c_null_char, array, where, int(size(dims), c_int), c, made)
+    end if
+    if (code == 0) then
+      call field%release()
+      call keep(field%handle, field%owner, made)
+    end if
+    call answer(code, ierr)
+  end subroutine
+  subroutine field_rebind(field, array, ierr)
+    class(shard_field), intent(in) :: field
+    type(*), dimension(..), intent(in), target :: array
+    integer, intent(out), optional :: ierr
+    call answer(c_rebind(field%handle, array), ierr)
+  end subroutine
+  subroutine field_owned(field, dimension, first, count, ierr)
+    class(shard_field), intent(in) :: field
+    integer, intent(in) :: dimension
+    integer, intent(out) :: first, count
+    integer, intent(out), optional :: ierr
+    integer(c_int64_t) :: f, c
+    integer(c_int) :: code
+    f = 0
+    c = 0
+    code = c_field_owned(field%handle, int(dimension - 1, c_int), f, c)
+    first = int(f) + 1
+    count = int(c)
+    call answer(code, ierr)
+  end subroutine
+  subroutine field_release(field, ierr)
+    class(shard_field), intent(inout) :: field
+    integer, intent(out), optional :: ierr
+    integer(c_int) :: code
+    code = 0
+    if (is_at(field%handle, field%owner)) code = c_field_release(field%handle)
+    field%handle = c_null_ptr
+    call answer(code, ierr)
+  end subroutine
+  impure elemental subroutine field_share(to, from)
+    class(shard_field), intent(inout) :: to
+    class(shard_field), intent(in) :: from
+    integer(c_int) :: code
+    type(c_ptr) :: held
+    held = from%handle
+    if (c_associated(held)) code = c_field_retain(held)
+    call to%release()
+    call keep(to%handle, to%owner, held)
+  end subroutine
+  impure elemental subroutine field_final(field)
+    type(shard_field), intent(inout) :: field
+    integer :: ierr
+    call field%release(ierr)
+  end subroutine
+
+  !> One message for each neighbour. `faces`: without corners. `width`, `layers`: of the halo. `axes`: only halos
+  !! along these. Collective over the mesh.
+  subroutine exchange_plan(exchange, fields, faces, width, layers, axes, ierr)
+    class(shard_exchange), intent(inout) :: exchange
+    type(shard_field), intent(in) :: fields(:)
+    logical, intent(in), optional :: faces
+    integer, intent(in), optional :: width, layers, axes(:)
+    integer, intent(out), optional :: ierr
+    type(c_options) :: options
+    type(c_ptr) :: made
+    integer(c_int) :: code
+    integer :: i
+    if (present(faces)) options%faces = merge(1_c_int, 0_c_int, faces)
+    if (present(width)) options%width = int(width, c_int)
+    if (present(layers)) options%layers = int(layers, c_int)
+    if (present(axes)) then
+      do i = 1, size(axes)
+        options%axes = ibset(options%axes, axes(i) - 1)
+      end do
+    end if
+    made = c_null_ptr
+    code = c_exchange_create(int(size(fields), c_int), handles_of(fields), options, made)
+    if (code == 0) then
+      call exchange%release()
+      call keep(exchange%handle, exchange%owner, made)
+    end if
+    call answer(code, ierr)
+  end subroutine
+  !> One field more, in the same messages; its name is that of wrap. An exchange without a plan gets one of this field,
+  !! which is collective; else the next run is.
+  subroutine exchange_add(exchange, field, ierr)
+    class(shard_exchange), intent(inout) :: exchange
+    type(shard_field), intent(in) :: field
+    integer, intent(out), optional :: ierr
+    if (.not. c_associated(exchange%handle)) then
+      call exchange%plan([field], ierr=ierr)
+    else
+      call answer(c_exchange_add(exchange%handle, field%handle), ierr)
+    end if
+  end subroutine
+  !> One field less. The next run is collective.
+  subroutine exchange_remove(exchange, name, ierr)
+    class(shard_exchange), intent(in) :: exchange
+    character(*), intent(in) :: name
+    integer, intent(out), optional :: ierr
+    call answer(c_exchange_remove(exchange%handle, name//c_null_char), ierr)
+  end subroutine
+  !> `fill` is called for sides whose boundary is given(). It must not be an internal procedure of one that returns
+  !! before the last run.
+  subroutine exchange_set_boundary(exchange, fill, ierr)
+    class(shard_exchange), intent(in) :: exchange
+    procedure(shard_fill) :: fill
+    integer, intent(out), optional :: ierr
+    call answer(c_exchange_set_boundary(exchange%handle, c_funloc(call_fill), transfer(c_funloc(fill), c_null_ptr)), ierr)
+  end subroutine
+  subroutine call_fill(context, name, origin, rank, adjoint, dimension, high, begin, end) bind(c)
+    type(c_ptr), value :: context, name, origin
+    integer(c_int), value :: rank, adjoint, dimension, high
+    integer(c_int64_t), intent(in) :: begin(rank), end(rank)
+    procedure(shard_fill), pointer :: fill
+    if (.not. c_associated(origin)) return  ! a rank without elements
+    call c_f_procpointer(transfer(context, c_null_funptr), fill)
+    call fill(text_of(name), adjoint /= 0, int(dimension) + 1, high /= 0, int(begin) + 1, int(end))
+  end subroutine
+  !> Fills the halos.
+  subroutine exchange_run(exchange, ierr)
+    class(shard_exchange), intent(in) :: exchange
+    integer, intent(out), optional :: ierr
+    call answer(c_exchange_run(exchange%handle), ierr)
+  end subroutine
+  !> The transpose: adds halos to their owners and zeroes them.
+  subroutine exchange_adjoint(exchange, ierr)
+    class(shard_exchange), intent(in) :: exchange
+    integer, intent(out), optional :: ierr
+    call answer(c_exchange_adjoint(exchange%handle), ierr)
+  end subroutine
+  subroutine exchange_start(exchange, ierr)
+    class(shard_exchange), intent(in) :: exchange
+    integer, intent(out), optional :: ierr
+    call answer(c_exchange_start(exchange%handle), ierr)
+  end subroutine
+  subroutine exchange_start_adjoint(exchange, ierr)
+    class(shard_exchange), intent(in) :: exchange
+    integer, intent(out), optional :: ierr
+    call answer(c_exchange_start_adjoint(exchange%handle), ierr)
+  end subroutine
+  subroutine exchange_finish(exchange, ierr)
+    class(shard_exchange), intent(in) :: exchange
+    integer, intent(out), optional :: ierr
+    call answer(c_exchange_finish(exchange%handle), ierr)
+  end subroutine
+  subroutine exchange_release(exchange, ierr)
+    class(shard_exchange), intent(inout) :: exchange
+    integer, intent(out), optional :: ierr
+    integer(c_int) :: code
+    code = 0
+    if (is_at(exchange%handle, exchange%owner)) code = c_exchange_release(exchange%handle)
+    exchange%handle = c_null_ptr
+    call answer(code, ierr)
+  end subroutine
+  impure elemental subroutine exchange_share(to, from)
+    class(shard_exchange), intent(inout) :: to
+    class(shard_exchange), intent(in) :: from
+    integer(c_int) :: code
+    type(c_ptr) :: held
+    held = from%handle
+    if (c_associated(held)) code = c_exchange_retain(held)
+    call to%release()
+    call keep(to%handle, to%owner, held)
+  end subroutine
+  impure elemental subroutine exchange_final(exchange)
+    type(shard_exchange), intent(inout) :: exchange
+    integer :: ierr
+    call exchange%release(ierr)
+  end subroutine
+
+  !> Copies the owned elements of the fields `from` to the fields `to` of another mesh; a rank that isn't on a side
+  !! leaves it out. Collective over `comm`, which has the ranks of both.
+  subroutine coupling_create(coupling, comm, to, from, ierr)
+    class(shard_coupling), intent(inout) :: coupling
+    integer, intent(in) :: comm
+    type(shard_field), intent(in), optional :: to(:), from(:)
+    integer, intent(out), optional :: ierr
+    type(c_ptr), allocatable :: of_to(:), of_from(:)
+    type(c_ptr) :: made
+    integer(c_int) :: code
+    of_to = handles_of(to)
+    of_from = handles_of(from)
+    made = c_null_ptr
+    code = c_coupling_create(int(comm, c_int), size(of_to, kind=c_int), of_to, size(of_from, kind=c_int), of_from, made)
+    if (code == 0) then
+      call coupling%release()
+      call keep(coupling%handle, coupling%owner, made)
+    end if
+    call answer(code, ierr)
+  end subroutine
+  function handles_of(fields) result(handles)
+    type(shard_field), intent(in), optional :: fields(:)
+    type(c_ptr), allocatable :: handles(:)
+    integer :: i
+    if (present(fields)) then
+      allocate (handles(size(fields)))
+      do i = 1, size(fields)
+        handles(i) = fields(i)%handle
+      end do
+    else
+      allocate (handles(0))
+    end if
+  end function
+  subroutine coupling_put(coupling, ierr)
+    class(shard_coupling), intent(in) :: coupling
+    integer, intent(out), optional :: ierr
+    call answer(c_coupling_put(coupling%handle), ierr)
+  end subroutine
+  subroutine coupling_get(coupling, ierr)
+    class(shard_coupling), intent(in) :: coupling
+    integer, intent(out), optional :: ierr
+    call answer(c_coupling_get(coupling%handle), ierr)
+  end subroutine
+  subroutine coupling_finish(coupling, ierr)
+    class(shard_coupling), intent(in) :: coupling
+    integer, intent(out), optional :: ierr
+    call answer(c_coupling_finish(coupling%handle), ierr)
+  end subroutine
+  subroutine coupling_run(coupling, ierr)
+    class(shard_coupling), intent(in) :: coupling
+    integer, intent(out), optional :: ierr
+    call answer(c_coupling_run(coupling%handle), ierr)
+  end subroutine
+  subroutine coupling_adjoint(coupling, ierr)
+    class(shard_coupling), intent(in) :: coupling
+    integer, intent(out), optional :: ierr
+    call answer(c_coupling_adjoint(coupling%handle), ierr)
+  end subroutine
+  subroutine coupling_release(coupling, ierr)
+    class(shard_coupling), intent(inout) :: coupling
+    integer, intent(out), optional :: ierr
+    integer(c_int) :: code
+    code = 0
+    if (is_at(coupling%handle, coupling%owner)) code = c_coupling_release(coupling%handle)
+    coupling%handle = c_null_ptr
+    call answer(code, ierr)
+  end subroutine
+  impure elemental subroutine coupling_share(to, from)
+    class(shard_coupling), intent(inout) :: to
+    class(shard_coupling), intent(in) :: from
+    integer(c_int) :: code
+    type(c_ptr) :: held
+    held = from%handle
+    if (c_associated(held)) code = c_coupling_retain(held)
+    call to%release()
+    call keep(to%handle, to%owner, held)
+  end subroutine
+  impure elemental subroutine coupling_final(coupling)
+    type(shard_coupling), intent(inout) :: coupling
+    integer :: ierr
+    call coupling%release(ierr)
+  end subroutine
+
+  !> Copies the owned elements to a field of other partitions or sharded dimensions. Collective.
+  subroutine redistribute(to, from, ierr)
+    type(shard_field), intent(in) :: to, from
+    integer, intent(out), optional :: ierr
+    call answer(c_redistribute(to%handle, from%handle), ierr)
+  end subroutine
+  !> The transpose: adds `to` to `from`.
+  subroutine redistribute_adjoint(from, to, ierr)
+    type(shard_field), intent(in) :: from, to
+    integer, intent(out), optional :: ierr
+    call answer(c_redistribute_adjoint(from%handle, to%handle), ierr)
+  end subroutine
+  !> Copies the owned elements of all ranks to an array of rank `root` (from 0). Collective.
+  subroutine gather(array, field, root, ierr)
+    type(*), dimension(..), intent(in), target :: array
+    type(shard_field), intent(in) :: field
+    integer, intent(in) :: root
+    integer, intent(out), optional :: ierr
+    call answer(c_gather(array, field%handle, int(root, c_int)), ierr)
+  end subroutine
+  !> The inverse.
+  subroutine scatter(field, array, root, ierr)
+    type(shard_field), intent(in) :: field
+    type(*), dimension(..), intent(in), target :: array
+    integer, intent(in) :: root
+    integer, intent(out), optional :: ierr
+    call answer(c_scatter(field%handle, array, int(root, c_int)), ierr)
+  end subroutine
+
+  !> The sum of all owned elements. Collective.
+  function sum_of(field, order, ierr) result(value)
+    type(shard_field), intent(in) :: field
+    integer(c_int), intent(in), optional :: order
+    integer, intent(out), optional :: ierr
+    real(real64) :: value
+    integer(c_int) :: by
+    by = on_one_mesh
+    if (present(order)) by = order
+    value = 0
+    call answer(c_sum(field%handle, by, value, c_null_ptr), ierr)
+  end function
+  !> The sum of the products of two fields. Collective.
+  function dot_of(a, b, order, ierr) result(value)
+    type(shard_field), intent(in) :: a, b
+    integer(c_int), intent(in), optional :: order
+    integer, intent(out), optional :: ierr
+    real(real64) :: value
+    integer(c_int) :: by
+    by = on_one_mesh
+    if (present(order)) by = order
+    value = 0
+    call answer(c_dot(a%handle, b%handle, by, value), ierr)
+  end function
+  function min_of(field, ierr) result(value)
+    type(shard_field), intent(in) :: field
+    integer, intent(out), optional :: ierr
+    real(real64) :: value
+    value = 0
+    call answer(c_min(field%handle, value), ierr)
+  end function
+  function max_of(field, ierr) result(value)
+    type(shard_field), intent(in) :: field
+    integer, intent(out), optional :: ierr
+    real(real64) :: value
+    value = 0
+    call answer(c_max(field%handle, value), ierr)
+  end function
+  !> The sum of the bit patterns modulo 2**64: the same on every mesh. Collective.
+  function checksum_of(field, ierr) result(value)
+    type(shard_field), intent(in) :: field
+    integer, intent(out), optional :: ierr
+    integer(int64) :: value
+    value = 0
+    call answer(c_checksum(field%handle, value), ierr)
+  end function
+
+end module

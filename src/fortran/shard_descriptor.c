@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
+/* What a Fortran array is: its address, type, extents and strides, from the descriptor that Fortran
+ * 2018 passes for type(*), dimension(..). Compiled by the C compiler that belongs to the Fortran
+ * compiler, because the descriptor and its codes are the compiler's own. */
+#include <ISO_Fortran_binding.h>
+
+#include "shard/c/shard.h"
+
+static int type_of(CFI_type_t type, size_t bytes) {
+  if (type == CFI_type_float) return shard_float;
+  if (type == CFI_type_double) return shard_double;
+  if (type == CFI_type_float_Complex) return shard_complex_float;
+  if (type == CFI_type_double_Complex) return shard_complex_double;
+  if (type == CFI_type_int32_t || (type == CFI_type_int && bytes == 4)) return shard_int32;
+  if (type == CFI_type_int64_t || (type == CFI_type_long && bytes == 8)) return shard_int64;
+  return -1;
+}
+
+int shard_fortran_wrap(shard_mesh mesh, const char* name, CFI_cdesc_t* array, int memory, int rank,
+                       const shard_dimension* dimensions, shard_field* field) {
+  int64_t local[CFI_MAX_RANK] = {0}, strides[CFI_MAX_RANK] = {0};
+  int type = type_of(array->type, array->elem_len);
+  for (int d = 0; d < array->rank; ++d) {
+    local[d] = array->dim[d].extent;
+    /* a section that elements can't count: refused as an unknown type, with a sentence */
+    if (array->dim[d].sm % (CFI_index_t)array->elem_len != 0) type = -1;
+    strides[d] = array->dim[d].sm / (CFI_index_t)array->elem_len;
+  }
+  return shard_field_wrap(mesh, name, array->base_addr, type, memory,
+                          array->rank == rank ? rank : -1, dimensions, local, strides, field);
+}
+
+int shard_fortran_rebind(shard_field field, CFI_cdesc_t* array) {
+  return shard_field_rebind(field, array->base_addr);
+}
+
+int shard_fortran_gather(CFI_cdesc_t* array, shard_field field, int root) {
+  int64_t strides[CFI_MAX_RANK] = {0};
+  for (int d = 0; d < array->rank; ++d)
+    strides[d] = array->dim[d].sm / (CFI_index_t)array->elem_len;
+  return shard_gather(array->base_addr, strides, field, root);
+}
+int shard_fortran_scatter(shard_field field, CFI_cdesc_t* array, int root) {
+  int64_t strides[CFI_MAX_RANK] = {0};
+  for (int d = 0; d < array->rank; ++d)
+    strides[d] = array->dim[d].sm / (CFI_index_t)array->elem_len;
+  return shard_scatter(field, array->base_addr, strides, root);
+}
