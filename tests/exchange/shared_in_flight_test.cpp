@@ -61,14 +61,14 @@ TEST(Shared, WhatIsThereIsTakenBeforeFinish) {
       std::optional<Pending<Space>> first;
       if (mesh.rank() == 0) {
         first = halos.start(Space());
-        EXPECT_EQ(first->advance(), windows(mesh.state()) && halos.receives() > 0);
+        EXPECT_EQ(first->advance(), windows_of_all(mesh.state()) && halos.receives() > 0);
       }
       MPI_Barrier(mesh.communicator());
       auto pending = first ? std::move(*first) : halos.start(Space());
       pending.advance();
       MPI_Barrier(mesh.communicator());  // all have started
       pending.advance();
-      if (windows(mesh.state())) {
+      if (windows_of_all(mesh.state())) {
         EXPECT_EQ(wrong_cells(t, step), 0) << "not taken";
       }
       MPI_Barrier(mesh.communicator());  // all have read
@@ -94,7 +94,7 @@ TEST(Shared, WhatIsThereIsTakenBeforeFinish) {
 TEST(Shared, WhatWasTakenAndReadIsOverBeforeFinish) {
   const ScopedVariable unchecked("SHARD_CHECK", "0");
   const Mesh<Y, X> mesh(MPI_COMM_WORLD, {0, 0});
-  if (!windows(mesh.state())) GTEST_SKIP() << "no windows here";
+  if (!windows_of_all(mesh.state())) GTEST_SKIP() << "no windows of all ranks here";
   const Plane t = shared_field<Plane>("t", mesh, {19, 12});
   const Exchange halos(Tuning{.direct_run = 1}, t);
   const auto pool = impl::SharedPool::of(*mesh.state());

@@ -14,6 +14,14 @@ inline bool windows(const std::shared_ptr<impl::MeshState>& state) {
   return impl::SharedPool::of(*state)->usable();
 }
 
+/// Whether all ranks share them: there may be several machines.
+inline bool windows_of_all(const std::shared_ptr<impl::MeshState>& state) {
+  const auto pool = impl::SharedPool::of(*state);
+  for (int rank = 0; rank < state->size(); ++rank)
+    if (pool->place_of(rank) < 0) return false;
+  return pool->usable();
+}
+
 }  // namespace shard::testing
 
 #endif
