@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "shard/c/shard.h"
+#include "shard/io/checkpoint.hpp"
+#include "shard/io/netcdf.hpp"
 #include "shard/redistribute/coupling.hpp"
 #include "shard/shard.hpp"
 #include "support/support.hpp"
@@ -422,6 +424,83 @@ TEST(C, CouplingsHaveTheBitsOfCpp) {
   EXPECT_EQ(shard_coupling_run(coupling), shard_ok);
   shard_coupling_release(&coupling);
   shard_mesh_release(&c_line);
+}
+
+TEST(C, FilesAreThoseOfCpp) {
+  const Case c;
+  using F = Haloed<double, Clamp>;
+  const F x("x", c.mesh, c.partitions), x2 = x.like("x2");
+  const auto dims = c.dimensions(kind(shard_clamp), kind(shard_clamp), kind(shard_periodic));
+  shard_field own = c.wrap("x", x2, shard_double, dims);
+  fill(x, 1 + rank());
+  const std::string path = "c_test_" + std::to_string(ranks());
+  double numbers[]       = {3, 0.25};
+  // what C++ writes C reads, and the other way
+  Checkpoint state(MPI_COMM_WORLD);
+  const Kokkos::View<double*, Kokkos::HostSpace> view("numbers", 2);
+  view(0) = 3, view(1) = 0.25;
+  state.add("x", x);
+  state.add("numbers", view);
+  state.save(path + ".st");
+  fill(x2, 9);
+  numbers[0] = numbers[1] = 0;
+  EXPECT_EQ(shard_checkpoint_load((path + ".st").c_str(), 1, &own, 2, numbers), shard_ok)
+      << shard_error_message();
+  EXPECT_EQ(numbers[0], 3);
+  EXPECT_EQ(numbers[1], 0.25);
+  const auto expect_same = [&] {
+    for (int i = 0; i < x.extent(0); ++i)
+      for (int j = 0; j < x.extent(1); ++j)
+        for (int k = 0; k < levels; ++k) {
+          EXPECT_EQ(x(i, j, k), x2(i, j, k));
+        }
+  };
+  expect_same();
+  EXPECT_EQ(shard_checkpoint_save((path + ".st").c_str(), 1, &own, 2, numbers), shard_ok);
+  deep_copy(Space(), x, 0.0);
+  state.load(path + ".st");
+  expect_same();
+  EXPECT_EQ(shard_checkpoint_load((path + ".st").c_str(), 1, &own, 1, numbers),
+            shard_error_argument);
+  EXPECT_EQ(shard_checkpoint_load("none", 1, &own, 2, numbers), shard_error_io);
+  EXPECT_EQ(shard_checkpoint_load(nullptr, 1, &own, 2, numbers), shard_error_argument);
+  // the dimensions in the opposite order aren't those of the file
+  EXPECT_EQ(shard_field_reversed_in_files(own, 1), shard_ok);
+  EXPECT_EQ(shard_checkpoint_load((path + ".st").c_str(), 1, &own, 2, numbers),
+            shard_error_argument);
+
+  shard_output output = nullptr;
+  const int begun     = shard_output_create(c.c_mesh, (path + ".nc").c_str(), 0, &output);
+  if (begun == shard_error_other) {
+    shard_field_release(&own);
+    GTEST_SKIP() << shard_error_message();  // a build without NetCDF
+  }
+  ASSERT_EQ(begun, shard_ok) << shard_error_message();
+  const double lat[]  = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11};
+  const char* names[] = {"time", "level", "lon", "lat"};
+  EXPECT_EQ(shard_output_time(output, "days since 2000-01-01", nullptr), shard_ok);
+  EXPECT_EQ(shard_output_coordinate(output, "lat", rows, lat, nullptr), shard_ok);
+  EXPECT_EQ(shard_output_dimension(output, "lon", columns), shard_ok);
+  EXPECT_EQ(shard_output_dimension(output, "level", levels), shard_ok);
+  EXPECT_EQ(shard_output_variable(output, "x", shard_complex_float, 4, names, nullptr, nullptr),
+            shard_error_argument);
+  EXPECT_EQ(shard_output_variable(output, "x", shard_double, 4, names, "x", "m"), shard_ok);
+  EXPECT_EQ(shard_output_write_number(output, "time", 0, 1.5), shard_ok) << shard_error_message();
+  EXPECT_EQ(shard_output_write(output, "x", 0, own), shard_ok) << shard_error_message();
+  EXPECT_EQ(shard_output_write(output, "x", -1, own), shard_error_argument);
+  EXPECT_EQ(shard_output_close(output), shard_ok);
+  shard_output_release(&output);
+  shard_field_release(&own);
+  const NetcdfFile file(path + ".nc");
+  const auto values = file.read("x");
+  ASSERT_EQ(values.size(), static_cast<std::size_t>(rows * columns * levels));
+  for (int i = 0; i < x.extent(0); ++i)
+    for (int j = 0; j < x.extent(1); ++j)
+      for (int k = 0; k < levels; ++k) {
+        EXPECT_EQ(values[static_cast<std::size_t>((k * columns + x.begin(1) + j) * rows +
+                                                  x.begin(0) + i)],
+                  x(i, j, k));
+      }
 }
 
 struct Cell;

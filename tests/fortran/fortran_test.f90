@@ -46,6 +46,7 @@ program fortran_test
   call cells()
   call movements()
   call couplings()
+  call files()
   call errors()
   call shared_handles()
   call mesh%release()
@@ -425,6 +426,53 @@ contains
     call there%release()
     if (comm_a /= MPI_COMM_NULL) call MPI_Comm_free(comm_a, info)
     if (comm_b /= MPI_COMM_NULL) call MPI_Comm_free(comm_b, info)
+  end subroutine
+
+  !> A checkpoint and a NetCDF file, read back.
+  subroutine files()
+    real(real64), allocatable, target :: t(:, :, :), again(:, :, :)
+    type(shard_field) :: of_t, of_again
+    type(shard_output) :: out
+    real(real64) :: numbers(2)
+    character(40) :: path
+    integer :: i, j, k, i0, i1, j0, j1, ierr
+    call part(1, nx, i0, i1)
+    call part(2, ny, j0, j1)
+    allocate (t(i0 - 2:i1 + 2, j0 - 1:j1 + 1, nz), source=-1._real64)
+    do k = 1, nz
+      do j = j0, j1
+        do i = i0, i1
+          t(i, j, k) = value(i, j, k)
+        end do
+      end do
+    end do
+    again = t
+    call of_t%wrap(mesh, t, dims(), name='t')
+    call of_again%wrap(mesh, again, dims(), name='t')
+    write (path, '(a, i0)') 'fortran_test_', ranks
+    call save_checkpoint(trim(path)//'.st', [of_t], [7._real64, 0.5_real64])
+    again = 0
+    numbers = 0
+    call load_checkpoint(trim(path)//'.st', [of_again], numbers)
+    call expect(all(again(i0:i1, j0:j1, :) == t(i0:i1, j0:j1, :)), 'a checkpoint')
+    call expect(all(numbers == [7._real64, 0.5_real64]), 'its numbers')
+    call load_checkpoint(trim(path)//'.none', [of_again], numbers, ierr)
+    call expect(ierr == 6, 'no checkpoint')
+
+    call out%create(mesh, trim(path)//'.nc', ierr=ierr)
+    if (ierr == 5) return  ! a build without NetCDF
+    call expect(ierr == 0, 'a NetCDF file')
+    call out%time('days since 2000-01-01')
+    call out%coordinate('lon', [(30._real64*i, i=0, nx - 1)])
+    call out%coordinate('lat', [(10._real64*j, j=1, ny)])
+    call out%dimension('level', nz)
+    call out%variable('t', ['lon  ', 'lat  ', 'level', 'time '], long_name='temperature', units='K')
+    call out%write('time', 1.5_real64, 1)
+    call out%write('t', of_t, 1)
+    call out%write('none', of_t, 1, ierr)
+    call expect(ierr == 1, 'a variable that isn''t there')
+    call out%close()
+    call out%release()
   end subroutine
 
   subroutine errors()

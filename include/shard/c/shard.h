@@ -30,7 +30,8 @@ enum shard_error_code {
   shard_error_agreement = 2, /**< the ranks gave different arguments; the message has both */
   shard_error_mpi       = 3, /**< an MPI call failed */
   shard_error_stale     = 4, /**< with SHARD_CHECK=1: a stale halo or a changed message */
-  shard_error_other     = 5  /**< anything else, such as no memory */
+  shard_error_other     = 5, /**< anything else, such as no memory */
+  shard_error_io        = 6  /**< a file can't be read or written */
 };
 
 /** The sentence of the last error of this thread; "" if there was none. Valid until the next call. */
@@ -255,6 +256,52 @@ int shard_coupling_run(shard_coupling coupling);
 /** The transpose: adds each element of `to` to that of `from` which it is a copy of. Collective over
  * the ranks of both sides. */
 int shard_coupling_adjoint(shard_coupling coupling);
+
+/** In files the field has its dimensions in the opposite order (`reversed` = 1), which is that of
+ * Fortran's arrays: a file's last dimension is the fastest. Local. */
+int shard_field_reversed_in_files(shard_field field, int reversed);
+/** Writes the owned elements of fields, under their names, and `numbers` values that are the same on
+ * every rank (a step, a time) into one safetensors file, which any number of ranks can read. `path`
+ * is always the old file or a complete one. Collective over the fields' mesh. */
+int shard_checkpoint_save(const char* path, int count, const shard_field* fields, int numbers,
+                          const double* values);
+/** Reads them: the same names, types, extents and number of numbers. Nothing is changed if that
+ * fails. Halos aren't filled. Collective. */
+int shard_checkpoint_load(const char* path, int count, const shard_field* fields, int numbers,
+                          double* values);
+
+/** A NetCDF file that all ranks write. */
+typedef struct shard_output_s* shard_output;
+/** Begins a file, or with `extend` = 1 a copy of the one that is there, to which the same must be
+ * declared. Dimensions and variables are declared first, then written; shard_output_close puts the
+ * file at `path`. This and all that follows is collective over the mesh. */
+int shard_output_create(shard_mesh mesh, const char* path, int extend, shard_output* output);
+/** Another owner. Local. */
+int shard_output_retain(shard_output output);
+/** One owner less; *output becomes NULL. A file that wasn't closed is removed with the last. */
+int shard_output_release(shard_output* output);
+/** A dimension without values. */
+int shard_output_dimension(shard_output output, const char* name, int64_t size);
+/** A dimension and its values, which rise or fall. `units` NULL: none, but "lat" and "lon" have the
+ * attributes of CF. */
+int shard_output_coordinate(shard_output output, const char* name, int64_t count,
+                            const double* values, const char* units);
+/** The dimension "time", without an end: units such as "days since 2000-01-01"; `calendar` NULL:
+ * "standard". */
+int shard_output_time(shard_output output, const char* units, const char* calendar);
+/** A variable of float, double or int32 over these dimensions, the slowest first. `long_name` and
+ * `units` may be NULL. */
+int shard_output_variable(shard_output output, const char* name, int type, int rank,
+                          const char* const* dimensions, const char* long_name, const char* units);
+/** Writes a field to a variable of its extents; `entry` of the first dimension, which the field
+ * doesn't have (a time), or -1. */
+int shard_output_write(shard_output output, const char* variable, int64_t entry,
+                       shard_field field);
+/** Writes an entry of a variable of one dimension, such as "time". */
+int shard_output_write_number(shard_output output, const char* variable, int64_t entry,
+                              double value);
+/** Completes the file. */
+int shard_output_close(shard_output output);
 
 /** How sums are rounded. */
 enum shard_order {
