@@ -16,7 +16,8 @@ module shard
   private
 
   public :: shard_initialize, shard_finalize, shard_message, shard_fence, shard_set_stream
-  public :: shard_mesh, shard_space, shard_field, shard_exchange, shard_coupling, shard_output, shard_dim, shard_boundary
+  public :: shard_mesh, shard_space, shard_field, shard_exchange, shard_coupling, shard_output, shard_solver
+  public :: shard_dim, shard_boundary
   public :: zero, constant, periodic, reflect, symmetric, clamp, given, pole_fold, north_fold
   public :: redistribute, redistribute_adjoint, gather, scatter
   public :: save_checkpoint, load_checkpoint
@@ -27,6 +28,8 @@ module shard
   integer(c_int), parameter, public :: shard_host = 0, shard_device = 1
   !> Types of a file's variables.
   integer(c_int), parameter, public :: in_float = 0, in_double = 1, in_int32 = 2
+  !> Methods and preconditioners of solvers.
+  integer(c_int), parameter, public :: cg = 0, gmres = 1, no_preconditioner = 0, jacobi = 1
   !> How sums are rounded: fast, or exact with the same bits on every mesh.
   integer(c_int), parameter, public :: on_one_mesh = 0, ordered = 1
   !> Poles of a pole fold: on the first and last row, or half a row outside.
@@ -147,6 +150,30 @@ module shard
     procedure, private :: output_share
     generic :: assignment(=) => output_share
     final :: output_final
+  end type
+
+  !> Solves A x = b for a stencil whose coefficients are fields.
+  type :: shard_solver
+    private
+    type(c_ptr) :: handle = c_null_ptr, owner = c_null_ptr
+  contains
+    procedure :: create => solver_create      !< solver%create(x, offsets, [c, e, w, n, s], method=cg)
+    procedure :: apply => solver_apply        !< y = A x
+    procedure :: solve => solver_solve        !< solver%solve(x, b, converged)
+    procedure :: release => solver_release
+    procedure, private :: solver_share
+    generic :: assignment(=) => solver_share
+    final :: solver_final
+  end type
+
+  type, bind(c) :: c_solver_options
+    integer(c_int) :: method = 0, preconditioner = 0
+    real(c_double) :: relative = 0, absolute = 0
+    integer(c_int) :: iterations = 0, restart = 0, order = 0, singular = 0
+  end type
+  type, bind(c) :: c_solve_result
+    integer(c_int) :: converged = 0, status = 0, iterations = 0
+    real(c_double) :: residual = 0, rhs = 0
   end type
 
   !> A dimension of a field: shard_dim(1440, axis=1, halo=2, boundary=periodic()); see make_dim.
@@ -487,6 +514,38 @@ module shard
       integer(c_int) :: code
     end function
     function c_output_release(handle) bind(c, name='shard_output_release') result(code)
+      import c_int, c_ptr
+      type(c_ptr), intent(inout) :: handle
+      integer(c_int) :: code
+    end function
+    function c_solver_create(x, points, offsets, coefficients, options, solver) bind(c, name='shard_solver_create') &
+        result(code)
+      import c_int, c_ptr, c_solver_options
+      type(c_ptr), value :: x
+      integer(c_int), value :: points
+      integer(c_int), intent(in) :: offsets(*)
+      type(c_ptr), intent(in) :: coefficients(*)
+      type(c_solver_options), intent(in) :: options
+      type(c_ptr), intent(inout) :: solver
+      integer(c_int) :: code
+    end function
+    function c_solver_apply(solver, y, x) bind(c, name='shard_solver_apply') result(code)
+      import c_int, c_ptr
+      type(c_ptr), value :: solver, y, x
+      integer(c_int) :: code
+    end function
+    function c_solver_solve(solver, x, b, result) bind(c, name='shard_solver_solve') result(code)
+      import c_int, c_ptr, c_solve_result
+      type(c_ptr), value :: solver, x, b
+      type(c_solve_result), intent(inout) :: result
+      integer(c_int) :: code
+    end function
+    function c_solver_retain(handle) bind(c, name='shard_solver_retain') result(code)
+      import c_int, c_ptr
+      type(c_ptr), value :: handle
+      integer(c_int) :: code
+    end function
+    function c_solver_release(handle) bind(c, name='shard_solver_release') result(code)
       import c_int, c_ptr
       type(c_ptr), intent(inout) :: handle
       integer(c_int) :: code
@@ -1314,6 +1373,86 @@ contains
     type(shard_output), intent(inout) :: output
     integer :: ierr
     call output%release(ierr)
+  end subroutine
+
+  !> (A x)(i) = the sum over p of coefficients(p)(i) x(i + offsets(:, p)). The offsets reach as far as x's halo, whose
+  !! boundaries are those of A. All fields are of real64. `singular`: A maps constants to 0. `order`: ordered for the
+  !! same bits on every mesh. Collective.
+  subroutine solver_create(solver, x, offsets, coefficients, method, preconditioner, relative, absolute, iterations, &
+                           restart, order, singular, ierr)
+    class(shard_solver), intent(inout) :: solver
+    type(shard_field), intent(in) :: x, coefficients(:)
+    integer, intent(in) :: offsets(:, :)
+    integer(c_int), intent(in), optional :: method, preconditioner, order
+    real(real64), intent(in), optional :: relative, absolute
+    integer, intent(in), optional :: iterations, restart
+    logical, intent(in), optional :: singular
+    integer, intent(out), optional :: ierr
+    type(c_solver_options) :: options
+    type(c_ptr) :: made
+    integer(c_int) :: code
+    if (present(method)) options%method = method
+    if (present(preconditioner)) options%preconditioner = preconditioner
+    if (present(order)) options%order = order
+    if (present(relative)) options%relative = relative
+    if (present(absolute)) options%absolute = absolute
+    if (present(iterations)) options%iterations = int(iterations, c_int)
+    if (present(restart)) options%restart = int(restart, c_int)
+    if (present(singular)) options%singular = merge(1_c_int, 0_c_int, singular)
+    made = c_null_ptr
+    code = c_solver_create(x%handle, min(size(offsets, 2, c_int), size(coefficients, kind=c_int)), &
+                           reshape(int(offsets, c_int), [size(offsets)]), handles_of(coefficients), options, made)
+    if (code == 0) then
+      call solver%release()
+      call keep(solver%handle, solver%owner, made)
+    end if
+    call answer(code, ierr)
+  end subroutine
+  subroutine solver_apply(solver, y, x, ierr)
+    class(shard_solver), intent(in) :: solver
+    type(shard_field), intent(in) :: y, x
+    integer, intent(out), optional :: ierr
+    call answer(c_solver_apply(solver%handle, y%handle, x%handle), ierr)
+  end subroutine
+  !> From the given x. Not to converge is no error: see `converged`.
+  subroutine solver_solve(solver, x, b, converged, iterations, residual, ierr)
+    class(shard_solver), intent(in) :: solver
+    type(shard_field), intent(in) :: x, b
+    logical, intent(out), optional :: converged
+    integer, intent(out), optional :: iterations
+    real(real64), intent(out), optional :: residual
+    integer, intent(out), optional :: ierr
+    type(c_solve_result) :: result
+    integer(c_int) :: code
+    code = c_solver_solve(solver%handle, x%handle, b%handle, result)
+    if (present(converged)) converged = result%converged /= 0
+    if (present(iterations)) iterations = int(result%iterations)
+    if (present(residual)) residual = result%residual
+    call answer(code, ierr)
+  end subroutine
+  subroutine solver_release(solver, ierr)
+    class(shard_solver), intent(inout) :: solver
+    integer, intent(out), optional :: ierr
+    integer(c_int) :: code
+    code = 0
+    if (is_at(solver%handle, solver%owner)) code = c_solver_release(solver%handle)
+    solver%handle = c_null_ptr
+    call answer(code, ierr)
+  end subroutine
+  impure elemental subroutine solver_share(to, from)
+    class(shard_solver), intent(inout) :: to
+    class(shard_solver), intent(in) :: from
+    integer(c_int) :: code
+    type(c_ptr) :: held
+    held = from%handle
+    if (c_associated(held)) code = c_solver_retain(held)
+    call to%release()
+    call keep(to%handle, to%owner, held)
+  end subroutine
+  impure elemental subroutine solver_final(solver)
+    type(shard_solver), intent(inout) :: solver
+    integer :: ierr
+    call solver%release(ierr)
   end subroutine
 
   !> The sum of all owned elements. Collective.

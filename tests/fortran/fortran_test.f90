@@ -47,6 +47,7 @@ program fortran_test
   call movements()
   call couplings()
   call files()
+  call solvers()
   call errors()
   call shared_handles()
   call mesh%release()
@@ -474,6 +475,58 @@ contains
     call out%close()
     call out%release()
   end subroutine
+
+  !> -div grad x + x = b by its five points.
+  subroutine solvers()
+    real(real64), allocatable, target :: x(:, :), b(:, :), centre(:, :), side(:, :)
+    type(shard_field) :: of_x, of_b, of_centre, of_side
+    type(shard_dim) :: two(2)
+    type(shard_solver) :: solver
+    integer :: i, j, i0, i1, j0, j1, iterations
+    logical :: converged
+    call part(1, nx, i0, i1)
+    call part(2, ny, j0, j1)
+    allocate (x(i0 - 2:i1 + 2, j0 - 1:j1 + 1), source=0._real64)
+    allocate (b, centre, side, mold=x)
+    centre = 5
+    side = -1
+    do j = j0, j1
+      do i = i0, i1
+        x(i, j) = value(i, j, 0)
+      end do
+    end do
+    two(1:2) = dims_of_two()
+    call of_x%wrap(mesh, x, two)
+    call of_b%wrap(mesh, b, two)
+    call of_centre%wrap(mesh, centre, two)
+    call of_side%wrap(mesh, side, two)
+    call solver%create(of_x, reshape([0, 0, 1, 0, -1, 0, 0, 1, 0, -1], [2, 5]), &
+                       [of_centre, of_side, of_side, of_side, of_side], method=cg, preconditioner=jacobi, &
+                       relative=1e-12_real64)
+    call solver%apply(of_b, of_x)
+    do j = j0, j1
+      do i = i0, i1
+        call expect(b(i, j) == 5*value(i, j, 0) - value(i + 1, j, 0) - value(i - 1, j, 0) - value(i, j + 1, 0) &
+                    - value(i, j - 1, 0), 'an operator of fields')
+      end do
+    end do
+    x = 0
+    call solver%solve(of_x, of_b, converged, iterations)
+    call expect(converged .and. iterations > 3, 'it converges')
+    do j = j0, j1
+      do i = i0, i1
+        call expect(abs(x(i, j) - value(i, j, 0)) < 1e-8, 'a solution')
+      end do
+    end do
+  end subroutine
+  function dims_of_two() result(two)
+    type(shard_dim) :: two(2)
+    integer :: px, py, c
+    call mesh%axis(1, px, c)
+    call mesh%axis(2, py, c)
+    two(1) = shard_dim(nx, axis=1, halo=2, boundary=periodic(), first=begins(nx, px))
+    two(2) = shard_dim(ny, axis=2, halo=1, boundary=clamp(), first=begins(ny, py))
+  end function
 
   subroutine errors()
     real(real64), target :: t(3, 4)

@@ -326,6 +326,52 @@ int shard_checksum(shard_field field, uint64_t* value);
 /** From now on this library's work on fields in device memory goes to this cudaStream_t or
  * hipStream_t, in its order; NULL: the default one. Local. Error in a build without a device. */
 int shard_set_stream(void* stream);
+/** The method of a solver: conjugate gradients for a symmetric positive definite A, GMRES for others. */
+enum shard_method { shard_cg, shard_gmres };
+/** What a solver divides the residual by: nothing, or A's diagonal. */
+enum shard_preconditioner { shard_identity, shard_jacobi };
+
+/** Options of a solver, the same on every rank. All zeros is CG to 1e-8 of b's norm. */
+typedef struct shard_solver_options {
+  int method;         /**< a shard_method */
+  int preconditioner; /**< a shard_preconditioner */
+  double relative;    /**< tolerance relative to the norm of b; 1e-8 if both are 0 */
+  double absolute;    /**< absolute tolerance */
+  int iterations;     /**< limit; 0: 1000 */
+  int restart;        /**< of GMRES: vectors before a restart; 0: 30 */
+  int order;          /**< a shard_order; ordered: the same bits on every mesh */
+  int singular;       /**< 1: A maps constants to 0 (no boundary fixes x) */
+} shard_solver_options;
+
+/** How a solve ended, the same on every rank. */
+typedef struct shard_solve_result {
+  int converged;   /**< 1: the residual is as small as asked for */
+  int status;      /**< 0 converged, 1 limit of iterations, 2 stagnated, 3 breakdown, 4 inconsistent,
+                        5 not finite */
+  int iterations;  /**< of all restarts */
+  double residual; /**< 2-norm of b - A x */
+  double rhs;      /**< 2-norm of b */
+} shard_solve_result;
+
+/** Solves A x = b for a stencil whose coefficients are fields. */
+typedef struct shard_solver_s* shard_solver;
+/** (A x)(i) = the sum over the points p of coefficients[p](i) x(i + offsets[p]). `offsets` has the
+ * dimensions of each point in a row, as far as x's halo, whose boundaries it reads outside the
+ * domain. All fields are of double, have x's partitions, and up to 3 dimensions. The coefficients
+ * may change between solves, but for Jacobi's. Collective over the mesh. */
+int shard_solver_create(shard_field x, int points, const int* offsets,
+                        const shard_field* coefficients, const shard_solver_options* options,
+                        shard_solver* solver);
+/** Another owner. Local. */
+int shard_solver_retain(shard_solver solver);
+/** One owner less; *solver becomes NULL. Local. */
+int shard_solver_release(shard_solver* solver);
+/** y = A x. Collective. */
+int shard_solver_apply(shard_solver solver, shard_field y, shard_field x);
+/** Solves for x, from the x that is given. 0 also if it didn't converge: see `result`. Collective. */
+int shard_solver_solve(shard_solver solver, shard_field x, shard_field b,
+                       shard_solve_result* result);
+
 /** Waits for all work on the device. */
 int shard_fence(void);
 
