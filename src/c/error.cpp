@@ -8,6 +8,7 @@
 #include <string>
 
 #include "handles.hpp"
+#include "shard/io/safetensors.hpp"
 
 #if defined(__GNUC__)
 // of whatever OpenMP the calling program has, if it has one
@@ -58,6 +59,8 @@ int fail_with_current() noexcept {
     return fail(shard_error_stale, error.what());
   } catch (const MessageError& error) {
     return fail(shard_error_stale, error.what());
+  } catch (const IoError& error) {
+    return fail(shard_error_io, error.what());
   } catch (const std::exception& error) {
     return fail(shard_error_other, error.what());
   } catch (...) {

@@ -139,6 +139,7 @@ struct shard_field_s : shard::c::Counted {
   int value_size              = 0;
   bool left                   = false;  // the first dimension is the fastest
   bool on_device              = false;
+  bool is_reversed_in_files   = false;
   std::array<shard::index_t, shard::impl::max_rank> stride{};  // in values
   shard::index_t front = 0;                                    // values before the first owned one
   std::byte* origin    = nullptr;                              // the first owned value

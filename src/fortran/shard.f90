@@ -16,14 +16,20 @@ module shard
   private
 
   public :: shard_initialize, shard_finalize, shard_message, shard_fence, shard_set_stream
-  public :: shard_mesh, shard_space, shard_field, shard_exchange, shard_coupling, shard_dim, shard_boundary
+  public :: shard_mesh, shard_space, shard_field, shard_exchange, shard_coupling, shard_output, shard_solver
+  public :: shard_dim, shard_boundary
   public :: zero, constant, periodic, reflect, symmetric, clamp, given, pole_fold, north_fold
   public :: redistribute, redistribute_adjoint, gather, scatter
+  public :: save_checkpoint, load_checkpoint
   public :: sum_of, dot_of, min_of, max_of, checksum_of
   public :: set_error_handler, shard_error_handler, shard_fill
 
   !> Where an array is.
   integer(c_int), parameter, public :: shard_host = 0, shard_device = 1
+  !> Types of a file's variables.
+  integer(c_int), parameter, public :: in_float = 0, in_double = 1, in_int32 = 2
+  !> Methods and preconditioners of solvers.
+  integer(c_int), parameter, public :: cg = 0, gmres = 1, no_preconditioner = 0, jacobi = 1
   !> How sums are rounded: fast, or exact with the same bits on every mesh.
   integer(c_int), parameter, public :: on_one_mesh = 0, ordered = 1
   !> Poles of a pole fold: on the first and last row, or half a row outside.
@@ -125,6 +131,49 @@ module shard
     procedure, private :: coupling_share
     generic :: assignment(=) => coupling_share
     final :: coupling_final
+  end type
+
+  !> A NetCDF file that all ranks write: declare, write, close. All is collective over the mesh.
+  type :: shard_output
+    private
+    type(c_ptr) :: handle = c_null_ptr, owner = c_null_ptr
+  contains
+    procedure :: create => output_create      !< out%create(mesh, 'run.nc')
+    procedure :: dimension => output_dimension
+    procedure :: coordinate => output_coordinate  !< out%coordinate('lon', longitudes)
+    procedure :: time => output_time          !< out%time('days since 2000-01-01')
+    procedure :: variable => output_variable  !< out%variable('t', ['lon ', 'lat ', 'time'], units='K')
+    procedure, private :: output_write_field, output_write_number
+    generic :: write => output_write_field, output_write_number  !< out%write('t', t, entry)
+    procedure :: close => output_close
+    procedure :: release => output_release
+    procedure, private :: output_share
+    generic :: assignment(=) => output_share
+    final :: output_final
+  end type
+
+  !> Solves A x = b for a stencil whose coefficients are fields.
+  type :: shard_solver
+    private
+    type(c_ptr) :: handle = c_null_ptr, owner = c_null_ptr
+  contains
+    procedure :: create => solver_create      !< solver%create(x, offsets, [c, e, w, n, s], method=cg)
+    procedure :: apply => solver_apply        !< y = A x
+    procedure :: solve => solver_solve        !< solver%solve(x, b, converged)
+    procedure :: release => solver_release
+    procedure, private :: solver_share
+    generic :: assignment(=) => solver_share
+    final :: solver_final
+  end type
+
+  type, bind(c) :: c_solver_options
+    integer(c_int) :: method = 0, preconditioner = 0
+    real(c_double) :: relative = 0, absolute = 0
+    integer(c_int) :: iterations = 0, restart = 0, order = 0, singular = 0
+  end type
+  type, bind(c) :: c_solve_result
+    integer(c_int) :: converged = 0, status = 0, iterations = 0
+    real(c_double) :: residual = 0, rhs = 0
   end type
 
   !> A dimension of a field: shard_dim(1440, axis=1, halo=2, boundary=periodic()); see make_dim.
@@ -376,6 +425,129 @@ module shard
     function c_coupling_adjoint(handle) bind(c, name='shard_coupling_adjoint') result(code)
       import c_int, c_ptr
       type(c_ptr), value :: handle
+      integer(c_int) :: code
+    end function
+    function c_reversed(field, reversed) bind(c, name='shard_field_reversed_in_files') result(code)
+      import c_int, c_ptr
+      type(c_ptr), value :: field
+      integer(c_int), value :: reversed
+      integer(c_int) :: code
+    end function
+    function c_save(path, count, fields, numbers, values) bind(c, name='shard_checkpoint_save') result(code)
+      import c_int, c_ptr, c_char, c_double
+      character(kind=c_char), intent(in) :: path(*)
+      integer(c_int), value :: count, numbers
+      type(c_ptr), intent(in) :: fields(*)
+      real(c_double), intent(in) :: values(*)
+      integer(c_int) :: code
+    end function
+    function c_load(path, count, fields, numbers, values) bind(c, name='shard_checkpoint_load') result(code)
+      import c_int, c_ptr, c_char, c_double
+      character(kind=c_char), intent(in) :: path(*)
+      integer(c_int), value :: count, numbers
+      type(c_ptr), intent(in) :: fields(*)
+      real(c_double), intent(inout) :: values(*)
+      integer(c_int) :: code
+    end function
+    function c_output_create(mesh, path, extend, output) bind(c, name='shard_output_create') result(code)
+      import c_int, c_ptr, c_char
+      type(c_ptr), value :: mesh
+      character(kind=c_char), intent(in) :: path(*)
+      integer(c_int), value :: extend
+      type(c_ptr), intent(inout) :: output
+      integer(c_int) :: code
+    end function
+    function c_output_dimension(output, name, size) bind(c, name='shard_output_dimension') result(code)
+      import c_int, c_ptr, c_char, c_int64_t
+      type(c_ptr), value :: output
+      character(kind=c_char), intent(in) :: name(*)
+      integer(c_int64_t), value :: size
+      integer(c_int) :: code
+    end function
+    function c_output_coordinate(output, name, count, values, units) bind(c, name='shard_output_coordinate') &
+        result(code)
+      import c_int, c_ptr, c_char, c_int64_t, c_double
+      type(c_ptr), value :: output, units
+      character(kind=c_char), intent(in) :: name(*)
+      integer(c_int64_t), value :: count
+      real(c_double), intent(in) :: values(*)
+      integer(c_int) :: code
+    end function
+    function c_output_time(output, units, calendar) bind(c, name='shard_output_time') result(code)
+      import c_int, c_ptr, c_char
+      type(c_ptr), value :: output
+      character(kind=c_char), intent(in) :: units(*), calendar(*)
+      integer(c_int) :: code
+    end function
+    function c_output_variable(output, name, type, rank, dimensions, long_name, units) &
+        bind(c, name='shard_output_variable') result(code)
+      import c_int, c_ptr, c_char
+      type(c_ptr), value :: output, long_name, units
+      character(kind=c_char), intent(in) :: name(*)
+      integer(c_int), value :: type, rank
+      type(c_ptr), intent(in) :: dimensions(*)
+      integer(c_int) :: code
+    end function
+    function c_output_write(output, variable, entry, field) bind(c, name='shard_output_write') result(code)
+      import c_int, c_ptr, c_char, c_int64_t
+      type(c_ptr), value :: output, field
+      character(kind=c_char), intent(in) :: variable(*)
+      integer(c_int64_t), value :: entry
+      integer(c_int) :: code
+    end function
+    function c_output_number(output, variable, entry, value) bind(c, name='shard_output_write_number') result(code)
+      import c_int, c_ptr, c_char, c_int64_t, c_double
+      type(c_ptr), value :: output
+      character(kind=c_char), intent(in) :: variable(*)
+      integer(c_int64_t), value :: entry
+      real(c_double), value :: value
+      integer(c_int) :: code
+    end function
+    function c_output_close(handle) bind(c, name='shard_output_close') result(code)
+      import c_int, c_ptr
+      type(c_ptr), value :: handle
+      integer(c_int) :: code
+    end function
+    function c_output_retain(handle) bind(c, name='shard_output_retain') result(code)
+      import c_int, c_ptr
+      type(c_ptr), value :: handle
+      integer(c_int) :: code
+    end function
+    function c_output_release(handle) bind(c, name='shard_output_release') result(code)
+      import c_int, c_ptr
+      type(c_ptr), intent(inout) :: handle
+      integer(c_int) :: code
+    end function
+    function c_solver_create(x, points, offsets, coefficients, options, solver) bind(c, name='shard_solver_create') &
+        result(code)
+      import c_int, c_ptr, c_solver_options
+      type(c_ptr), value :: x
+      integer(c_int), value :: points
+      integer(c_int), intent(in) :: offsets(*)
+      type(c_ptr), intent(in) :: coefficients(*)
+      type(c_solver_options), intent(in) :: options
+      type(c_ptr), intent(inout) :: solver
+      integer(c_int) :: code
+    end function
+    function c_solver_apply(solver, y, x) bind(c, name='shard_solver_apply') result(code)
+      import c_int, c_ptr
+      type(c_ptr), value :: solver, y, x
+      integer(c_int) :: code
+    end function
+    function c_solver_solve(solver, x, b, result) bind(c, name='shard_solver_solve') result(code)
+      import c_int, c_ptr, c_solve_result
+      type(c_ptr), value :: solver, x, b
+      type(c_solve_result), intent(inout) :: result
+      integer(c_int) :: code
+    end function
+    function c_solver_retain(handle) bind(c, name='shard_solver_retain') result(code)
+      import c_int, c_ptr
+      type(c_ptr), value :: handle
+      integer(c_int) :: code
+    end function
+    function c_solver_release(handle) bind(c, name='shard_solver_release') result(code)
+      import c_int, c_ptr
+      type(c_ptr), intent(inout) :: handle
       integer(c_int) :: code
     end function
     function c_redistribute(to, from) bind(c, name='shard_redistribute') result(code)
@@ -752,6 +924,7 @@ contains
     else
       code = c_wrap(mesh%handle, ''//c_null_char, array, where, int(size(dims), c_int), c, made)
     end if
+    if (code == 0) code = c_reversed(made, 1_c_int)
     if (code == 0) then
       call field%release()
       call keep(field%handle, field%owner, made)
@@ -1029,6 +1202,257 @@ contains
     integer, intent(in) :: root
     integer, intent(out), optional :: ierr
     call answer(c_scatter(field%handle, array, int(root, c_int)), ierr)
+  end subroutine
+
+  !> Writes fields under their names, and numbers that are the same on every rank (a step, a time), into one file that
+  !! any number of ranks can read. Collective.
+  subroutine save_checkpoint(path, fields, numbers, ierr)
+    character(*), intent(in) :: path
+    type(shard_field), intent(in) :: fields(:)
+    real(real64), intent(in), optional :: numbers(:)
+    integer, intent(out), optional :: ierr
+    real(c_double), allocatable :: values(:)
+    allocate (values(0))
+    if (present(numbers)) values = numbers
+    call answer(c_save(path//c_null_char, size(fields, kind=c_int), handles_of(fields), size(values, kind=c_int), values), &
+                ierr)
+  end subroutine
+  !> Reads them. Halos aren't filled. Collective.
+  subroutine load_checkpoint(path, fields, numbers, ierr)
+    character(*), intent(in) :: path
+    type(shard_field), intent(in) :: fields(:)
+    real(real64), intent(inout), optional :: numbers(:)
+    integer, intent(out), optional :: ierr
+    real(c_double), allocatable :: values(:)
+    integer(c_int) :: code
+    allocate (values(0))
+    if (present(numbers)) values = numbers
+    code = c_load(path//c_null_char, size(fields, kind=c_int), handles_of(fields), size(values, kind=c_int), values)
+    if (present(numbers)) numbers = values
+    call answer(code, ierr)
+  end subroutine
+
+  !> Begins a file; extend: a copy of the one that is there, to which the same is declared.
+  subroutine output_create(output, mesh, path, extend, ierr)
+    class(shard_output), intent(inout) :: output
+    type(shard_mesh), intent(in) :: mesh
+    character(*), intent(in) :: path
+    logical, intent(in), optional :: extend
+    integer, intent(out), optional :: ierr
+    type(c_ptr) :: made
+    integer(c_int) :: code, extends
+    extends = 0
+    if (present(extend)) extends = merge(1_c_int, 0_c_int, extend)
+    made = c_null_ptr
+    code = c_output_create(mesh%handle, path//c_null_char, extends, made)
+    if (code == 0) then
+      call output%release()
+      call keep(output%handle, output%owner, made)
+    end if
+    call answer(code, ierr)
+  end subroutine
+  subroutine output_dimension(output, name, size, ierr)
+    class(shard_output), intent(in) :: output
+    character(*), intent(in) :: name
+    integer, intent(in) :: size
+    integer, intent(out), optional :: ierr
+    call answer(c_output_dimension(output%handle, name//c_null_char, int(size, c_int64_t)), ierr)
+  end subroutine
+  !> A dimension and its values. Without units 'lat' and 'lon' have the attributes of CF.
+  subroutine output_coordinate(output, name, values, units, ierr)
+    class(shard_output), intent(in) :: output
+    character(*), intent(in) :: name
+    real(real64), intent(in) :: values(:)
+    character(*), intent(in), optional :: units
+    integer, intent(out), optional :: ierr
+    character(kind=c_char), allocatable, target :: of_units(:)
+    type(c_ptr) :: given
+    given = c_text(units, of_units)
+    call answer(c_output_coordinate(output%handle, name//c_null_char, size(values, kind=c_int64_t), values, given), ierr)
+  end subroutine
+  !> The dimension 'time', without an end.
+  subroutine output_time(output, units, calendar, ierr)
+    class(shard_output), intent(in) :: output
+    character(*), intent(in) :: units
+    character(*), intent(in), optional :: calendar
+    integer, intent(out), optional :: ierr
+    if (present(calendar)) then
+      call answer(c_output_time(output%handle, units//c_null_char, calendar//c_null_char), ierr)
+    else
+      call answer(c_output_time(output%handle, units//c_null_char, 'standard'//c_null_char), ierr)
+    end if
+  end subroutine
+  !> A variable over these dimensions, in the order of the array's; time is the last. `type`: in_double by default.
+  subroutine output_variable(output, name, dimensions, type, long_name, units, ierr)
+    class(shard_output), intent(in) :: output
+    character(*), intent(in) :: name, dimensions(:)
+    integer(c_int), intent(in), optional :: type
+    character(*), intent(in), optional :: long_name, units
+    integer, intent(out), optional :: ierr
+    character(kind=c_char), target :: names(len(dimensions) + 1, size(dimensions))
+    character(kind=c_char), allocatable, target :: of_name(:), of_units(:)
+    type(c_ptr) :: slowest_first(size(dimensions)), given_name, given_units
+    integer(c_int) :: of_type
+    integer :: d, i, n
+    n = size(dimensions)
+    do d = 1, n
+      names(:, d) = c_null_char
+      do i = 1, len_trim(dimensions(d))
+        names(i, d) = dimensions(d) (i:i)
+      end do
+      slowest_first(n + 1 - d) = c_loc(names(1, d))
+    end do
+    of_type = in_double
+    if (present(type)) of_type = type
+    given_name = c_text(long_name, of_name)
+    given_units = c_text(units, of_units)
+    call answer(c_output_variable(output%handle, name//c_null_char, of_type, int(n, c_int), slowest_first, given_name, &
+                                  given_units), ierr)
+  end subroutine
+  !> A text as C has it, in `kept`; null if it is absent.
+  function c_text(text, kept) result(address)
+    character(*), intent(in), optional :: text
+    character(kind=c_char), allocatable, intent(out), target :: kept(:)
+    type(c_ptr) :: address
+    integer :: i
+    address = c_null_ptr
+    if (.not. present(text)) return
+    allocate (kept(len(text) + 1))
+    do i = 1, len(text)
+      kept(i) = text(i:i)
+    end do
+    kept(len(text) + 1) = c_null_char
+    address = c_loc(kept)
+  end function
+  !> `entry`: of the variable's last dimension (a time), from 1; absent if the field has all dimensions.
+  subroutine output_write_field(output, variable, field, entry, ierr)
+    class(shard_output), intent(in) :: output
+    character(*), intent(in) :: variable
+    type(shard_field), intent(in) :: field
+    integer, intent(in), optional :: entry
+    integer, intent(out), optional :: ierr
+    integer(c_int64_t) :: at
+    at = -1
+    if (present(entry)) at = int(entry - 1, c_int64_t)
+    call answer(c_output_write(output%handle, variable//c_null_char, at, field%handle), ierr)
+  end subroutine
+  !> An entry, from 1, of a variable of one dimension, such as 'time'.
+  subroutine output_write_number(output, variable, value, entry, ierr)
+    class(shard_output), intent(in) :: output
+    character(*), intent(in) :: variable
+    real(real64), intent(in) :: value
+    integer, intent(in) :: entry
+    integer, intent(out), optional :: ierr
+    call answer(c_output_number(output%handle, variable//c_null_char, int(entry - 1, c_int64_t), value), ierr)
+  end subroutine
+  subroutine output_close(output, ierr)
+    class(shard_output), intent(in) :: output
+    integer, intent(out), optional :: ierr
+    call answer(c_output_close(output%handle), ierr)
+  end subroutine
+  subroutine output_release(output, ierr)
+    class(shard_output), intent(inout) :: output
+    integer, intent(out), optional :: ierr
+    integer(c_int) :: code
+    code = 0
+    if (is_at(output%handle, output%owner)) code = c_output_release(output%handle)
+    output%handle = c_null_ptr
+    call answer(code, ierr)
+  end subroutine
+  impure elemental subroutine output_share(to, from)
+    class(shard_output), intent(inout) :: to
+    class(shard_output), intent(in) :: from
+    integer(c_int) :: code
+    type(c_ptr) :: held
+    held = from%handle
+    if (c_associated(held)) code = c_output_retain(held)
+    call to%release()
+    call keep(to%handle, to%owner, held)
+  end subroutine
+  impure elemental subroutine output_final(output)
+    type(shard_output), intent(inout) :: output
+    integer :: ierr
+    call output%release(ierr)
+  end subroutine
+
+  !> (A x)(i) = the sum over p of coefficients(p)(i) x(i + offsets(:, p)). The offsets reach as far as x's halo, whose
+  !! boundaries are those of A. All fields are of real64. `singular`: A maps constants to 0. `order`: ordered for the
+  !! same bits on every mesh. Collective.
+  subroutine solver_create(solver, x, offsets, coefficients, method, preconditioner, relative, absolute, iterations, &
+                           restart, order, singular, ierr)
+    class(shard_solver), intent(inout) :: solver
+    type(shard_field), intent(in) :: x, coefficients(:)
+    integer, intent(in) :: offsets(:, :)
+    integer(c_int), intent(in), optional :: method, preconditioner, order
+    real(real64), intent(in), optional :: relative, absolute
+    integer, intent(in), optional :: iterations, restart
+    logical, intent(in), optional :: singular
+    integer, intent(out), optional :: ierr
+    type(c_solver_options) :: options
+    type(c_ptr) :: made
+    integer(c_int) :: code
+    if (present(method)) options%method = method
+    if (present(preconditioner)) options%preconditioner = preconditioner
+    if (present(order)) options%order = order
+    if (present(relative)) options%relative = relative
+    if (present(absolute)) options%absolute = absolute
+    if (present(iterations)) options%iterations = int(iterations, c_int)
+    if (present(restart)) options%restart = int(restart, c_int)
+    if (present(singular)) options%singular = merge(1_c_int, 0_c_int, singular)
+    made = c_null_ptr
+    code = c_solver_create(x%handle, min(size(offsets, 2, c_int), size(coefficients, kind=c_int)), &
+                           reshape(int(offsets, c_int), [size(offsets)]), handles_of(coefficients), options, made)
+    if (code == 0) then
+      call solver%release()
+      call keep(solver%handle, solver%owner, made)
+    end if
+    call answer(code, ierr)
+  end subroutine
+  subroutine solver_apply(solver, y, x, ierr)
+    class(shard_solver), intent(in) :: solver
+    type(shard_field), intent(in) :: y, x
+    integer, intent(out), optional :: ierr
+    call answer(c_solver_apply(solver%handle, y%handle, x%handle), ierr)
+  end subroutine
+  !> From the given x. Not to converge is no error: see `converged`.
+  subroutine solver_solve(solver, x, b, converged, iterations, residual, ierr)
+    class(shard_solver), intent(in) :: solver
+    type(shard_field), intent(in) :: x, b
+    logical, intent(out), optional :: converged
+    integer, intent(out), optional :: iterations
+    real(real64), intent(out), optional :: residual
+    integer, intent(out), optional :: ierr
+    type(c_solve_result) :: result
+    integer(c_int) :: code
+    code = c_solver_solve(solver%handle, x%handle, b%handle, result)
+    if (present(converged)) converged = result%converged /= 0
+    if (present(iterations)) iterations = int(result%iterations)
+    if (present(residual)) residual = result%residual
+    call answer(code, ierr)
+  end subroutine
+  subroutine solver_release(solver, ierr)
+    class(shard_solver), intent(inout) :: solver
+    integer, intent(out), optional :: ierr
+    integer(c_int) :: code
+    code = 0
+    if (is_at(solver%handle, solver%owner)) code = c_solver_release(solver%handle)
+    solver%handle = c_null_ptr
+    call answer(code, ierr)
+  end subroutine
+  impure elemental subroutine solver_share(to, from)
+    class(shard_solver), intent(inout) :: to
+    class(shard_solver), intent(in) :: from
+    integer(c_int) :: code
+    type(c_ptr) :: held
+    held = from%handle
+    if (c_associated(held)) code = c_solver_retain(held)
+    call to%release()
+    call keep(to%handle, to%owner, held)
+  end subroutine
+  impure elemental subroutine solver_final(solver)
+    type(shard_solver), intent(inout) :: solver
+    integer :: ierr
+    call solver%release(ierr)
   end subroutine
 
   !> The sum of all owned elements. Collective.

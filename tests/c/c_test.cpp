@@ -10,8 +10,14 @@
 #include <vector>
 
 #include "shard/c/shard.h"
+#include "shard/io/checkpoint.hpp"
+#include "shard/io/netcdf.hpp"
 #include "shard/redistribute/coupling.hpp"
 #include "shard/shard.hpp"
+#include "shard/solve/cg.hpp"
+#include "shard/solve/gmres.hpp"
+#include "shard/solve/preconditioners.hpp"
+#include "shard/solve/stencil_operator.hpp"
 #include "support/support.hpp"
 
 namespace c_test {
@@ -422,6 +428,168 @@ TEST(C, CouplingsHaveTheBitsOfCpp) {
   EXPECT_EQ(shard_coupling_run(coupling), shard_ok);
   shard_coupling_release(&coupling);
   shard_mesh_release(&c_line);
+}
+
+TEST(C, FilesAreThoseOfCpp) {
+  const Case c;
+  using F = Haloed<double, Clamp>;
+  const F x("x", c.mesh, c.partitions), x2 = x.like("x2");
+  const auto dims = c.dimensions(kind(shard_clamp), kind(shard_clamp), kind(shard_periodic));
+  shard_field own = c.wrap("x", x2, shard_double, dims);
+  fill(x, 1 + rank());
+  const std::string path = "c_test_" + std::to_string(ranks());
+  double numbers[]       = {3, 0.25};
+  // what C++ writes C reads, and the other way
+  Checkpoint state(MPI_COMM_WORLD);
+  const Kokkos::View<double*, Kokkos::HostSpace> view("numbers", 2);
+  view(0) = 3, view(1) = 0.25;
+  state.add("x", x);
+  state.add("numbers", view);
+  state.save(path + ".st");
+  fill(x2, 9);
+  numbers[0] = numbers[1] = 0;
+  EXPECT_EQ(shard_checkpoint_load((path + ".st").c_str(), 1, &own, 2, numbers), shard_ok)
+      << shard_error_message();
+  EXPECT_EQ(numbers[0], 3);
+  EXPECT_EQ(numbers[1], 0.25);
+  const auto expect_same = [&] {
+    for (int i = 0; i < x.extent(0); ++i)
+      for (int j = 0; j < x.extent(1); ++j)
+        for (int k = 0; k < levels; ++k) {
+          EXPECT_EQ(x(i, j, k), x2(i, j, k));
+        }
+  };
+  expect_same();
+  EXPECT_EQ(shard_checkpoint_save((path + ".st").c_str(), 1, &own, 2, numbers), shard_ok);
+  deep_copy(Space(), x, 0.0);
+  state.load(path + ".st");
+  expect_same();
+  EXPECT_EQ(shard_checkpoint_load((path + ".st").c_str(), 1, &own, 1, numbers),
+            shard_error_argument);
+  EXPECT_EQ(shard_checkpoint_load("none", 1, &own, 2, numbers), shard_error_io);
+  EXPECT_EQ(shard_checkpoint_load(nullptr, 1, &own, 2, numbers), shard_error_argument);
+  // the dimensions in the opposite order aren't those of the file
+  EXPECT_EQ(shard_field_reversed_in_files(own, 1), shard_ok);
+  EXPECT_EQ(shard_checkpoint_load((path + ".st").c_str(), 1, &own, 2, numbers),
+            shard_error_argument);
+
+  shard_output output = nullptr;
+  const int begun     = shard_output_create(c.c_mesh, (path + ".nc").c_str(), 0, &output);
+  if (begun == shard_error_other) {
+    shard_field_release(&own);
+    GTEST_SKIP() << shard_error_message();  // a build without NetCDF
+  }
+  ASSERT_EQ(begun, shard_ok) << shard_error_message();
+  const double lat[]  = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11};
+  const char* names[] = {"time", "level", "lon", "lat"};
+  EXPECT_EQ(shard_output_time(output, "days since 2000-01-01", nullptr), shard_ok);
+  EXPECT_EQ(shard_output_coordinate(output, "lat", rows, lat, nullptr), shard_ok);
+  EXPECT_EQ(shard_output_dimension(output, "lon", columns), shard_ok);
+  EXPECT_EQ(shard_output_dimension(output, "level", levels), shard_ok);
+  EXPECT_EQ(shard_output_variable(output, "x", shard_complex_float, 4, names, nullptr, nullptr),
+            shard_error_argument);
+  EXPECT_EQ(shard_output_variable(output, "x", shard_double, 4, names, "x", "m"), shard_ok);
+  EXPECT_EQ(shard_output_write_number(output, "time", 0, 1.5), shard_ok) << shard_error_message();
+  EXPECT_EQ(shard_output_write(output, "x", 0, own), shard_ok) << shard_error_message();
+  EXPECT_EQ(shard_output_write(output, "x", -1, own), shard_error_argument);
+  EXPECT_EQ(shard_output_close(output), shard_ok);
+  shard_output_release(&output);
+  shard_field_release(&own);
+  const NetcdfFile file(path + ".nc");
+  const auto values = file.read("x");
+  ASSERT_EQ(values.size(), static_cast<std::size_t>(rows * columns * levels));
+  for (int i = 0; i < x.extent(0); ++i)
+    for (int j = 0; j < x.extent(1); ++j)
+      for (int k = 0; k < levels; ++k) {
+        EXPECT_EQ(values[static_cast<std::size_t>((k * columns + x.begin(1) + j) * rows +
+                                                  x.begin(0) + i)],
+                  x(i, j, k));
+      }
+}
+
+/// The stencil of the test below.
+struct SevenPoints {
+  static constexpr bool is_symmetric = true;
+  template <class X>
+  KOKKOS_FUNCTION double operator()(const X& x, int i, int j, int k) const {
+    double sum = 0.0;
+    sum += 6.5 * x(i, j, k);
+    sum += -1.0 * x(i + 1, j, k);
+    sum += -1.0 * x(i - 1, j, k);
+    sum += -1.0 * x(i, j + 1, k);
+    sum += -1.0 * x(i, j - 1, k);
+    return sum;
+  }
+};
+
+// the same iterations as those of a StencilOperator
+TEST(C, SolversHaveTheBitsOfCpp) {
+  const Case c;
+  const Space space;
+  using F = Haloed<double, Clamp>;
+  const F x("x", c.mesh, c.partitions), x2 = x.like("x2"), b = x.like("b"), middle = x.like("c"),
+                                        side = x.like("s");
+  const auto dims  = c.dimensions(kind(shard_clamp), kind(shard_clamp), kind(shard_periodic));
+  const auto field = [&](const F& f) { return c.wrap("f", f, shard_double, dims); };
+  shard_field of_x = field(x2), of_b = field(b), of_middle = field(middle), of_side = field(side);
+  deep_copy(space, middle, 6.5);
+  deep_copy(space, side, -1.0);
+  fill(b, 1 + rank());
+  const int offsets[]              = {0, 0, 0, 1, 0, 0, -1, 0, 0, 0, 1, 0, 0, -1, 0};
+  const shard_field coefficients[] = {of_middle, of_side, of_side, of_side, of_side};
+  const StencilOperator a(x, SevenPoints{});
+  shard_solver solver = nullptr;
+  shard_solve_result result{};
+  const auto compare = [&](const shard_solver_options& options, auto& wanted) {
+    ASSERT_EQ(shard_solver_create(of_x, 5, offsets, coefficients, &options, &solver), shard_ok)
+        << shard_error_message();
+    deep_copy(space, x, 0.0);
+    deep_copy(space, x2, 0.0);
+    const SolveResult same = wanted(space, x, b);
+    EXPECT_EQ(shard_solver_solve(solver, of_x, of_b, &result), shard_ok) << shard_error_message();
+    EXPECT_EQ(result.converged, 1);
+    EXPECT_EQ(result.iterations, same.iterations);
+    EXPECT_EQ(result.residual, same.residual);
+    for (int i = 0; i < x.extent(0); ++i)
+      for (int j = 0; j < x.extent(1); ++j)
+        for (int k = 0; k < levels; ++k) {
+          EXPECT_EQ(x(i, j, k), x2(i, j, k));
+        }
+    shard_solver_release(&solver);
+  };
+  shard_solver_options options{};
+  options.order = shard_ordered;
+  CG cg(x, a, {.determinism = Determinism::ordered});
+  compare(options, cg);
+  options.method         = shard_gmres;
+  options.relative       = 1e-10;
+  options.preconditioner = shard_jacobi;
+  // Jacobi of a constant diagonal
+  struct Sixth {
+    void apply(const Space& s, const F& z, const F& r) const {
+      impl::scaled_step(s, z, z, 1.0, r, diagonal, true);
+    }
+    F diagonal;
+  };
+  GMRES gmres(x, a, Sixth{middle}, {.relative = 1e-10, .determinism = Determinism::ordered});
+  compare(options, gmres);
+
+  options.method = 7;
+  EXPECT_EQ(shard_solver_create(of_x, 5, offsets, coefficients, &options, &solver),
+            shard_error_argument);
+  options         = {};
+  const int far[] = {0, 0, 0, 3, 0, 0};
+  EXPECT_EQ(shard_solver_create(of_x, 2, far, coefficients, &options, &solver),
+            shard_error_argument);
+  options.preconditioner = shard_jacobi;
+  EXPECT_EQ(shard_solver_create(of_x, 2, offsets + 3, coefficients, &options, &solver),
+            shard_error_argument);
+  if (ranks() > 1) {
+    options.preconditioner = rank() == 0 ? shard_jacobi : shard_identity;
+    EXPECT_EQ(shard_solver_create(of_x, 5, offsets, coefficients, &options, &solver),
+              shard_error_agreement);
+  }
+  for (shard_field* f : {&of_x, &of_b, &of_middle, &of_side}) shard_field_release(f);
 }
 
 struct Cell;

@@ -30,7 +30,8 @@ enum shard_error_code {
   shard_error_agreement = 2, /**< the ranks gave different arguments; the message has both */
   shard_error_mpi       = 3, /**< an MPI call failed */
   shard_error_stale     = 4, /**< with SHARD_CHECK=1: a stale halo or a changed message */
-  shard_error_other     = 5  /**< anything else, such as no memory */
+  shard_error_other     = 5, /**< anything else, such as no memory */
+  shard_error_io        = 6  /**< a file can't be read or written */
 };
 
 /** The sentence of the last error of this thread; "" if there was none. Valid until the next call. */
@@ -256,6 +257,52 @@ int shard_coupling_run(shard_coupling coupling);
  * the ranks of both sides. */
 int shard_coupling_adjoint(shard_coupling coupling);
 
+/** In files the field has its dimensions in the opposite order (`reversed` = 1), which is that of
+ * Fortran's arrays: a file's last dimension is the fastest. Local. */
+int shard_field_reversed_in_files(shard_field field, int reversed);
+/** Writes the owned elements of fields, under their names, and `numbers` values that are the same on
+ * every rank (a step, a time) into one safetensors file, which any number of ranks can read. `path`
+ * is always the old file or a complete one. Collective over the fields' mesh. */
+int shard_checkpoint_save(const char* path, int count, const shard_field* fields, int numbers,
+                          const double* values);
+/** Reads them: the same names, types, extents and number of numbers. Nothing is changed if that
+ * fails. Halos aren't filled. Collective. */
+int shard_checkpoint_load(const char* path, int count, const shard_field* fields, int numbers,
+                          double* values);
+
+/** A NetCDF file that all ranks write. */
+typedef struct shard_output_s* shard_output;
+/** Begins a file, or with `extend` = 1 a copy of the one that is there, to which the same must be
+ * declared. Dimensions and variables are declared first, then written; shard_output_close puts the
+ * file at `path`. This and all that follows is collective over the mesh. */
+int shard_output_create(shard_mesh mesh, const char* path, int extend, shard_output* output);
+/** Another owner. Local. */
+int shard_output_retain(shard_output output);
+/** One owner less; *output becomes NULL. A file that wasn't closed is removed with the last. */
+int shard_output_release(shard_output* output);
+/** A dimension without values. */
+int shard_output_dimension(shard_output output, const char* name, int64_t size);
+/** A dimension and its values, which rise or fall. `units` NULL: none, but "lat" and "lon" have the
+ * attributes of CF. */
+int shard_output_coordinate(shard_output output, const char* name, int64_t count,
+                            const double* values, const char* units);
+/** The dimension "time", without an end: units such as "days since 2000-01-01"; `calendar` NULL:
+ * "standard". */
+int shard_output_time(shard_output output, const char* units, const char* calendar);
+/** A variable of float, double or int32 over these dimensions, the slowest first. `long_name` and
+ * `units` may be NULL. */
+int shard_output_variable(shard_output output, const char* name, int type, int rank,
+                          const char* const* dimensions, const char* long_name, const char* units);
+/** Writes a field to a variable of its extents; `entry` of the first dimension, which the field
+ * doesn't have (a time), or -1. */
+int shard_output_write(shard_output output, const char* variable, int64_t entry,
+                       shard_field field);
+/** Writes an entry of a variable of one dimension, such as "time". */
+int shard_output_write_number(shard_output output, const char* variable, int64_t entry,
+                              double value);
+/** Completes the file. */
+int shard_output_close(shard_output output);
+
 /** How sums are rounded. */
 enum shard_order {
   shard_on_one_mesh, /**< fast: the same bits from run to run on one mesh */
@@ -279,6 +326,52 @@ int shard_checksum(shard_field field, uint64_t* value);
 /** From now on this library's work on fields in device memory goes to this cudaStream_t or
  * hipStream_t, in its order; NULL: the default one. Local. Error in a build without a device. */
 int shard_set_stream(void* stream);
+/** The method of a solver: conjugate gradients for a symmetric positive definite A, GMRES for others. */
+enum shard_method { shard_cg, shard_gmres };
+/** What a solver divides the residual by: nothing, or A's diagonal. */
+enum shard_preconditioner { shard_identity, shard_jacobi };
+
+/** Options of a solver, the same on every rank. All zeros is CG to 1e-8 of b's norm. */
+typedef struct shard_solver_options {
+  int method;         /**< a shard_method */
+  int preconditioner; /**< a shard_preconditioner */
+  double relative;    /**< tolerance relative to the norm of b; 1e-8 if both are 0 */
+  double absolute;    /**< absolute tolerance */
+  int iterations;     /**< limit; 0: 1000 */
+  int restart;        /**< of GMRES: vectors before a restart; 0: 30 */
+  int order;          /**< a shard_order; ordered: the same bits on every mesh */
+  int singular;       /**< 1: A maps constants to 0 (no boundary fixes x) */
+} shard_solver_options;
+
+/** How a solve ended, the same on every rank. */
+typedef struct shard_solve_result {
+  int converged;   /**< 1: the residual is as small as asked for */
+  int status;      /**< 0 converged, 1 limit of iterations, 2 stagnated, 3 breakdown, 4 inconsistent,
+                        5 not finite */
+  int iterations;  /**< of all restarts */
+  double residual; /**< 2-norm of b - A x */
+  double rhs;      /**< 2-norm of b */
+} shard_solve_result;
+
+/** Solves A x = b for a stencil whose coefficients are fields. */
+typedef struct shard_solver_s* shard_solver;
+/** (A x)(i) = the sum over the points p of coefficients[p](i) x(i + offsets[p]). `offsets` has the
+ * dimensions of each point in a row, as far as x's halo, whose boundaries it reads outside the
+ * domain. All fields are of double, have x's partitions, and up to 3 dimensions. The coefficients
+ * may change between solves, but for Jacobi's. Collective over the mesh. */
+int shard_solver_create(shard_field x, int points, const int* offsets,
+                        const shard_field* coefficients, const shard_solver_options* options,
+                        shard_solver* solver);
+/** Another owner. Local. */
+int shard_solver_retain(shard_solver solver);
+/** One owner less; *solver becomes NULL. Local. */
+int shard_solver_release(shard_solver* solver);
+/** y = A x. Collective. */
+int shard_solver_apply(shard_solver solver, shard_field y, shard_field x);
+/** Solves for x, from the x that is given. 0 also if it didn't converge: see `result`. Collective. */
+int shard_solver_solve(shard_solver solver, shard_field x, shard_field b,
+                       shard_solve_result* result);
+
 /** Waits for all work on the device. */
 int shard_fence(void);
 

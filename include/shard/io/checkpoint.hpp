@@ -92,6 +92,9 @@ std::string type_in_file() {
   return (std::is_floating_point_v<T> ? "F" : std::is_signed_v<T> ? "I" : "U") + bits;
 }
 
+/// Gives checkpoints and files fields whose types are values (src/c).
+struct FileAccess;
+
 /// The box of a field that this rank owns.
 CheckpointArray field_array(const std::string& name, std::string type, const Geometry& geometry);
 
@@ -180,6 +183,7 @@ class Checkpoint {
   void load(const std::string& path) const;
 
  private:
+  friend struct impl::FileAccess;
   template <class T>
   static impl::CheckpointArray whole(const std::string& name, std::string type,
                                      const std::vector<index_t>& extents, T* data) {

@@ -108,6 +108,7 @@ class NetcdfOutput {
   void close();
 
  private:
+  friend struct impl::FileAccess;
   template <class Field>
   void put(const std::string& variable, const std::size_t* index, const Field& field) {
     using T = typename Field::non_const_value_type;
