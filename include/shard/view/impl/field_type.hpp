@@ -63,8 +63,9 @@ struct FieldType {
       ((!is_shard_dim_v<Options> || (dim_of<Options>() >= 0 && dim_of<Options>() < rank)) && ...),
       "a ShardDim names a dimension that the ShardedView does not have");
   static_assert(one_shard_dim_each<Options...>(), "a dimension has at most one ShardDim");
-  static_assert(axes_differ_v<typename Concatenate<typename AxesOfOption<Options>::type...>::type>,
-                "a mesh axis shards at most one dimension");
+  static_assert(
+      axes_differ_v<typename Concatenate<typename AxesOfOption<Options>::type...>::type>,
+      "a mesh axis shards at most one dimension; give the other another axis, or Unsharded");
   static_assert((!is_placement_v<Options> + ... + 0) <= 1,
                 "a ShardedView's options are ShardDims, Partials and at most one space or device");
 
