@@ -112,14 +112,29 @@ int shard_coupling_release(shard_coupling* coupling) {
   return shard::c::release(coupling, "the coupling");
 }
 
+namespace {
+
+void fetch(const std::vector<shard_field>& side) {
+  for (const shard_field field : side) field->fetch();
+}
+void store(const std::vector<shard_field>& side) {
+  for (const shard_field field : side) field->store();
+}
+
+}  // namespace
+
 int shard_coupling_put(shard_coupling coupling) {
-  return with_plan(coupling, [](auto& plan, const auto& space, auto* to, auto* from) {
+  return with_plan(coupling, [&](auto& plan, const auto& space, auto* to, auto* from) {
+    fetch(coupling->from);
+    fetch(coupling->to);
     plan.send(space, to, from);
   });
 }
 int shard_coupling_get(shard_coupling coupling) {
-  return with_plan(coupling, [](auto& plan, const auto& space, auto* to, auto* from) {
+  return with_plan(coupling, [&](auto& plan, const auto& space, auto* to, auto* from) {
+    if (coupling->from.empty()) fetch(coupling->to);  // put did it
     plan.receive(space, to, from);
+    store(coupling->to);
   });
 }
 int shard_coupling_finish(shard_coupling coupling) {
@@ -128,13 +143,19 @@ int shard_coupling_finish(shard_coupling coupling) {
 }
 int shard_coupling_run(shard_coupling coupling) {
   return with_plan(coupling, [&](auto& plan, const auto& space, auto* to, auto* from) {
+    fetch(coupling->from);
+    fetch(coupling->to);
     if (!coupling->from.empty()) plan.send(space, to, from);
     if (!coupling->to.empty()) plan.receive(space, to, from);
     plan.finish(space);
+    store(coupling->to);
   });
 }
 int shard_coupling_adjoint(shard_coupling coupling) {
-  return with_plan(coupling, [](auto& plan, const auto& space, auto* to, auto* from) {
+  return with_plan(coupling, [&](auto& plan, const auto& space, auto* to, auto* from) {
+    fetch(coupling->to);
+    fetch(coupling->from);
     plan.adjoint(space, to, from);
+    store(coupling->from);
   });
 }

@@ -164,18 +164,22 @@ struct shard_exchange_s : shard::c::Counted {
     for (std::size_t i = 0; i < outside.size(); ++i) {
       const shard::c::Outside& box = outside[adjoint ? outside.size() - 1 - i : i];
       const shard_field_s& field   = *fields[box.field];
-      fill(context, field.geometry.label.c_str(), field.origin, field.geometry.rank,
-           adjoint ? 1 : 0, box.dimension, box.high ? 1 : 0, box.begin.data(), box.end.data());
+      fill(context, field.geometry.label.c_str(), field.blocks == nullptr ? field.origin : nullptr,
+           field.geometry.rank, adjoint ? 1 : 0, box.dimension, box.high ? 1 : 0, box.begin.data(),
+           box.end.data());
     }
   }
   void start(shard::impl::Direction direction) {
     update();
     if (direction == shard::impl::Direction::adjoint) fill_boundaries(true);
+    for (const shard_field field : fields) field->fetch();
     shard::c::with(halos, [&](auto& of) { of.start(fields, direction); });
   }
   void finish() {
     shard::c::with(halos, [&](auto& of) {
-      if (of.finish() == shard::impl::Direction::forward) fill_boundaries(false);
+      const auto direction = of.finish();
+      for (const shard_field field : fields) field->store();
+      if (direction == shard::impl::Direction::forward) fill_boundaries(false);
     });
   }
   bool is_in_progress() {

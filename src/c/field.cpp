@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include <algorithm>
 #include <array>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -8,6 +10,7 @@
 #include <vector>
 
 #include "handles.hpp"
+#include "shard/base/impl/launch.hpp"
 #include "shard/base/impl/watchdog.hpp"
 #include "shard/exchange/impl/field_spec.hpp"
 #include "shard/view/partition.hpp"
@@ -132,6 +135,63 @@ struct Described {
 
 }  // namespace
 
+/// Copies runs of lanes between a blocked array and the field's own memory.
+template <class Word>
+struct BlockedCopyKernel {
+  Word *blocked, *inside;
+  bool fetches;
+  int rank, dimension;
+  index_t lanes, block_stride, count;                     // count: blocks that have elements
+  Kokkos::Array<index_t, max_rank> extent, outer, inner;  // strides of both
+  KOKKOS_FUNCTION void operator()(index_t item) const {
+    const index_t block = item % count;
+    index_t rest        = item / count;
+    Word* array         = blocked + block * block_stride;
+    Word* own           = inside + block * lanes * inner[static_cast<std::size_t>(dimension)];
+    for (int d = 0; d < rank; ++d) {
+      if (d == dimension) continue;
+      const auto at = static_cast<std::size_t>(d);
+      array += rest % extent[at] * outer[at];
+      own += rest % extent[at] * inner[at];
+      rest /= extent[at];
+    }
+    const auto at      = static_cast<std::size_t>(dimension);
+    const index_t left = extent[at] - block * lanes, n = left < lanes ? left : lanes;
+    for (index_t i = 0; i < n; ++i)
+      if (fetches)
+        own[i * inner[at]] = array[i * outer[at]];
+      else
+        array[i * outer[at]] = own[i * inner[at]];
+  }
+};
+
+template <class Word, class Space>
+void copy_blocks(const Space& space, const shard_field_s& field, bool fetches) {
+  const Blocks& blocks = *field.blocks;
+  const auto at        = impl::Geometry::at(blocks.dimension);
+  const index_t count  = (blocks.extents[at] + blocks.lanes - 1) / blocks.lanes;
+  BlockedCopyKernel<Word> kernel{reinterpret_cast<Word*>(blocks.data),
+                                 reinterpret_cast<Word*>(field.origin) - field.front,
+                                 fetches,
+                                 field.geometry.rank,
+                                 blocks.dimension,
+                                 blocks.lanes,
+                                 blocks.stride,
+                                 count,
+                                 {},
+                                 {},
+                                 {}};
+  index_t items = count;
+  for (int d = 0; d < field.geometry.rank; ++d) {
+    const auto e     = impl::Geometry::at(d);
+    kernel.extent[e] = blocks.extents[e];
+    kernel.outer[e]  = blocks.strides[e];
+    kernel.inner[e]  = field.stride[e];
+    if (d != blocks.dimension) items *= blocks.extents[e];
+  }
+  impl::launch("shard::blocked_copy", space, items, kernel);
+}
+
 impl::FieldSpec spec_of(const shard_field_s& field) {
   return impl::exchange_spec(field.geometry, field.types.data(), field.kind, field.value_size,
                              field.left, field.stride.data());
@@ -139,11 +199,59 @@ impl::FieldSpec spec_of(const shard_field_s& field) {
 
 }  // namespace shard::c
 
-int shard_field_wrap(shard_mesh mesh, const char* name, void* data, int type, int memory, int rank,
-                     const shard_dimension* dimensions, const int64_t* local,
-                     const int64_t* strides, shard_field* field) {
-  using namespace shard;
-  using namespace shard::c;
+void shard_field_s::copy_blocks(bool fetches) const {
+  if (blocks == nullptr) return;
+  const auto in = [&](const auto& space) {
+    if (value_size == 4)
+      shard::c::copy_blocks<std::uint32_t>(space, *this, fetches);
+    else if (value_size == 8)
+      shard::c::copy_blocks<std::uint64_t>(space, *this, fetches);
+    else
+      shard::c::copy_blocks<Kokkos::complex<double>>(space, *this, fetches);
+  };
+  if (on_device)
+    in(shard::c::device_space());
+  else
+    in(shard::c::HostSpace());
+}
+
+namespace shard::c {
+
+namespace {
+
+/// Makes the field's own memory, and returns its extents: those of the array with the blocks in a
+/// row. Throws ArgumentError for blocks that don't have them.
+std::array<int64_t, max_rank> set_blocks(shard_field_s& field, int dimension, const int64_t* local,
+                                         const int64_t* strides) {
+  const int rank   = field.geometry.rank;
+  field.blocks     = std::make_unique<Blocks>();
+  Blocks& blocks   = *field.blocks;
+  blocks.dimension = dimension;
+  blocks.lanes     = local[dimension];
+  blocks.stride    = strides[rank];
+  const auto at    = impl::Geometry::at(dimension);
+  std::array<int64_t, max_rank> extents{};
+  for (int d = 0; d < rank; ++d) {
+    blocks.strides[impl::Geometry::at(d)] = strides[d];
+    extents[impl::Geometry::at(d)]        = local[d];
+  }
+  extents[at] = field.types[at].lo + field.geometry.owned(dimension) +
+                field.geometry.index_halo(dimension) + field.types[at].hi;
+  const std::string wrong = local[dimension] * local[rank] >= extents[at] && local[dimension] > 0
+                                ? ""
+                                : text(local[rank]) + " blocks of " + text(local[dimension]) +
+                                      " don't have the elements of dimension " + text(dimension) +
+                                      ", which with the halo are " + text(extents[at]);
+  impl::require_no_error(field.geometry.mesh->comm(), field_wrap, wrong);
+  for (int d = 0; d < rank; ++d)
+    blocks.extents[impl::Geometry::at(d)] = extents[impl::Geometry::at(d)];
+  return extents;
+}
+
+/// As shard_field_wrap; `blocked`: the dimension in blocks, or -1.
+int wrap(shard_mesh mesh, const char* name, void* data, int type, int memory, int rank,
+         const shard_dimension* dimensions, int blocked, const int64_t* local,
+         const int64_t* strides, shard_field* field) {
   return guarded([&] {
     shard_field& made                             = require(field, "the field to be made");
     const std::shared_ptr<impl::MeshState>& state = require(mesh, "the mesh").state;
@@ -157,28 +265,39 @@ int shard_field_wrap(shard_mesh mesh, const char* name, void* data, int type, in
         impl::throw_argument(field_wrap, {"there is no memory ", impl::text(memory)});
       require(local, "the list of local extents");
       given.emplace(*state, rank, dimensions);
+      if (blocked < -1 || blocked >= rank)
+        impl::throw_argument(
+            field_wrap, {"there is no dimension ", impl::text(blocked), " that can be in blocks"});
+      if (blocked >= 0) require(strides, "the list of strides of a blocked array");
     } catch (const Error& error) {
       wrong = error.what();
     }
     impl::require_no_error(state->comm(), field_wrap, wrong);
     impl::require_agreement(
         state->comm(), field_wrap,
-        "type " + impl::text(type) + ", memory " + impl::text(memory) + given->description);
+        "type " + impl::text(type) + ", memory " + impl::text(memory) +
+            (blocked < 0 ? "" : ", blocks in dimension " + impl::text(blocked)) +
+            given->description);
 
     auto handle   = std::make_unique<shard_field_s>();
     handle->types = given->types;
     handle->geometry =
         impl::make_geometry(name == nullptr ? "" : name, state, rank, given->types.data(),
                             given->extents.data(), given->partitions.data());
-    impl::require_local_extents(handle->geometry, given->types.data(), local);
+    std::array<int64_t, max_rank> extents{};
+    if (blocked >= 0)
+      extents = set_blocks(*handle, blocked, local, strides);
+    else
+      std::copy_n(local, rank, extents.begin());
+    impl::require_local_extents(handle->geometry, given->types.data(), extents.data());
     handle->kind       = kind.first;
     handle->value_size = kind.second;
     handle->on_device  = memory == shard_device && !std::is_same_v<DeviceMemory, Kokkos::HostSpace>;
     index_t contiguous = 1;
     for (int d = rank - 1; d >= 0; --d) {
       const auto at      = impl::Geometry::at(d);
-      handle->stride[at] = strides == nullptr ? contiguous : strides[d];
-      contiguous *= local[d];
+      handle->stride[at] = strides == nullptr || blocked >= 0 ? contiguous : strides[d];
+      contiguous *= extents[at];
       handle->front += given->types[at].lo * handle->stride[at];
     }
     // an array without elements, or of one, doesn't tell
@@ -187,10 +306,38 @@ int shard_field_wrap(shard_mesh mesh, const char* name, void* data, int type, in
     int somewhere = 0;
     impl::await_mpi("MPI_Allreduce", MPI_Allreduce, static_cast<const void*>(&here),
                     static_cast<void*>(&somewhere), 1, MPI_INT, MPI_MAX, state->comm());
-    handle->left   = somewhere != 0;
-    handle->origin = static_cast<std::byte*>(data) + handle->front * handle->value_size;
+    handle->left = somewhere != 0;
+    auto* first  = static_cast<std::byte*>(data);
+    if (blocked >= 0) {
+      Blocks& blocks   = *handle->blocks;
+      const auto bytes = static_cast<std::size_t>(contiguous * handle->value_size);
+      blocks.data      = first;
+      if (handle->on_device)
+        blocks.device = Kokkos::View<std::byte*, DeviceMemory>("shard::blocks", bytes);
+      if (!handle->on_device)
+        blocks.host = Kokkos::View<std::byte*, Kokkos::HostSpace>("shard::blocks", bytes);
+      first = handle->on_device ? blocks.device.data() : blocks.host.data();
+    }
+    handle->origin = first + handle->front * handle->value_size;
     made           = handle.release();
   });
+}
+
+}  // namespace
+
+}  // namespace shard::c
+
+int shard_field_wrap(shard_mesh mesh, const char* name, void* data, int type, int memory, int rank,
+                     const shard_dimension* dimensions, const int64_t* local,
+                     const int64_t* strides, shard_field* field) {
+  return shard::c::wrap(mesh, name, data, type, memory, rank, dimensions, -1, local, strides,
+                        field);
+}
+int shard_field_wrap_blocked(shard_mesh mesh, const char* name, void* data, int type, int memory,
+                             int rank, const shard_dimension* dimensions, int blocked,
+                             const int64_t* local, const int64_t* strides, shard_field* field) {
+  return shard::c::wrap(mesh, name, data, type, memory, rank, dimensions, blocked, local, strides,
+                        field);
 }
 
 int shard_field_retain(shard_field field) { return shard::c::retain(field, "the field"); }
@@ -198,8 +345,11 @@ int shard_field_release(shard_field* field) { return shard::c::release(field, "t
 
 int shard_field_rebind(shard_field field, void* data) {
   return shard::c::guarded([&] {
-    auto& f  = shard::c::require(field, "the field");
-    f.origin = static_cast<std::byte*>(data) + f.front * f.value_size;
+    auto& f = shard::c::require(field, "the field");
+    if (f.blocks != nullptr)
+      f.blocks->data = static_cast<std::byte*>(data);
+    else
+      f.origin = static_cast<std::byte*>(data) + f.front * f.value_size;
   });
 }
 

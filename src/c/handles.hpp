@@ -132,6 +132,23 @@ struct shard_space_s : shard::c::Counted {
   int axis = 0;
 };
 
+namespace shard::c {
+
+/// An array in which one dimension of a field is in blocks (nproma, ..., block). The field itself
+/// is a copy of it in order; see shard_field_wrap_blocked.
+struct Blocks {
+  std::byte* data = nullptr;                      // the array
+  int dimension   = -1;                           // of the field
+  index_t lanes   = 0;                            // elements of a block
+  index_t stride  = 0;                            // of blocks, in values
+  std::array<index_t, impl::max_rank> strides{};  // in values; of `dimension`: of lanes
+  std::array<index_t, impl::max_rank> extents{};  // of the field's copy, with its halo
+  Kokkos::View<std::byte*, DeviceMemory> device{};
+  Kokkos::View<std::byte*, Kokkos::HostSpace> host{};
+};
+
+}  // namespace shard::c
+
 struct shard_field_s : shard::c::Counted {
   shard::impl::Geometry geometry;
   std::array<shard::impl::DimType, shard::impl::max_rank> types{};
@@ -143,6 +160,15 @@ struct shard_field_s : shard::c::Counted {
   std::array<shard::index_t, shard::impl::max_rank> stride{};  // in values
   shard::index_t front = 0;                                    // values before the first owned one
   std::byte* origin    = nullptr;                              // the first owned value
+  std::unique_ptr<shard::c::Blocks> blocks{};                  // of a blocked array
+
+  /// Before values are read, and after they were written: copies a blocked array to the field's
+  /// memory and back. Nothing for others.
+  void fetch() const { copy_blocks(true); }
+  void store() const { copy_blocks(false); }
+
+ private:
+  void copy_blocks(bool fetches) const;
 };
 
 namespace shard::c {

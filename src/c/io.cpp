@@ -85,6 +85,7 @@ const char* type_in_file(const char* function, const shard_field_s& field) {
 }
 
 FileField in_file(const char* function, const shard_field_s& field) {
+  field.fetch();
   FileField made;
   made.array =
       impl::field_array(field.geometry.label, type_in_file(function, field), field.geometry);
@@ -122,6 +123,7 @@ int with_checkpoint(const char* function, const char* path, int count, const sha
                                     &require(values, "the list of numbers"),
                                     static_cast<std::size_t>(numbers)));
     use(checkpoint, std::string(path));
+    for (int f = 0; f < count; ++f) fields[f]->store();
   });
 }
 

@@ -45,7 +45,10 @@ void move(const char* function, const shard_field_s& to, const shard_field_s& fr
   movement.to   = side_of_field(to);
   movement.from = side_of_field(from);
   movement.adds = adds;
+  from.fetch();
+  to.fetch();
   run(to, movement);
+  to.store();
 }
 
 /// From the field to an array of one rank, or back.
@@ -70,7 +73,9 @@ void move_array(const char* function, const shard_field_s& field, void* data,
   (gathers ? movement.to : movement.from) = array;
   (gathers ? movement.from : movement.to) = side_of_field(field);
   movement.root                           = root;
+  field.fetch();
   run(field, movement);
+  if (!gathers) field.store();
 }
 
 }  // namespace

@@ -59,6 +59,7 @@ CellRuns cell_runs(const FieldElements<T, Memory>& f, index_t length) {
 /// double only.
 template <bool Real, class Use>
 void visit(const char* function, const shard_field_s& field, const Use& use) {
+  field.fetch();
   const auto in = [&]<class T>(std::type_identity<T>) {
     if (field.on_device)
       use.template operator()<T, DeviceMemory>(device_space());

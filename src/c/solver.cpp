@@ -273,6 +273,7 @@ std::string unfit(const BoundarySide& side, int d) {
 std::string unfit(const shard_field_s& x, int points, const int* offsets,
                   const shard_field* coefficients, const shard_solver_options& options) {
   const int rank = x.geometry.rank;
+  if (x.blocks != nullptr) return "a blocked array";
   if (x.kind != impl::ValueKind::f64) return "the values aren't double";
   if (rank > rank_of_solver) return "the fields have " + text(rank) + " dimensions; at most 3";
   if (points < 1 || points > most_points)
@@ -295,6 +296,7 @@ std::string unfit(const shard_field_s& x, int points, const int* offsets,
     }
     has_centre = has_centre || is_centre;
     if (coefficients[p] == nullptr) return "a coefficient is null";
+    if (coefficients[p]->blocks != nullptr) return "a blocked array";
     if (coefficients[p]->kind != x.kind || coefficients[p]->on_device != x.on_device)
       return "coefficient " + text(p) + " has another type or memory than x";
   }
@@ -321,9 +323,11 @@ struct shard_solver_s : shard::c::Counted {
 
   void require_fits(const char* function, const shard_field_s& field) const {
     shard::impl::require_same_points(function, geometry, field.geometry);
-    if (field.kind != shard::impl::ValueKind::f64 || field.on_device != on_device)
-      shard::impl::throw_argument(
-          function, {"\"", field.geometry.label, "\" has another type or memory than the solver"});
+    if (field.kind != shard::impl::ValueKind::f64 || field.on_device != on_device ||
+        field.blocks != nullptr)
+      shard::impl::throw_argument(function,
+                                  {"\"", field.geometry.label,
+                                   "\" has another type or memory than the solver, or is blocked"});
   }
 };
 

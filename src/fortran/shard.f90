@@ -181,6 +181,7 @@ module shard
     private
     type(c_dimension) :: c
     integer(c_int64_t), allocatable :: begins(:)
+    logical :: blocked = .false.
   end type
 
   interface shard_dim
@@ -291,12 +292,12 @@ module shard
       type(c_ptr), intent(inout) :: handle
       integer(c_int) :: code
     end function
-    function c_wrap(mesh, name, array, memory, rank, dims, field) bind(c, name='shard_fortran_wrap') result(code)
+    function c_wrap(mesh, name, array, memory, rank, dims, blocked, field) bind(c, name='shard_fortran_wrap') result(code)
       import c_int, c_ptr, c_char, c_dimension
       type(c_ptr), value :: mesh
       character(kind=c_char), intent(in) :: name(*)
       type(*), dimension(..), intent(in) :: array
-      integer(c_int), value :: memory, rank
+      integer(c_int), value :: memory, rank, blocked
       type(c_dimension), intent(in) :: dims(*)
       type(c_ptr), intent(inout) :: field
       integer(c_int) :: code
@@ -760,10 +761,13 @@ contains
   !! global index, from 1, of the first element of each rank along the axis (the model's decomposition; absent:
   !! balanced). `low`, `high` in place of `halo`, and `at_low`, `at_high` in place of `boundary`, where the sides
   !! differ. `space`: elements of an index space in place of an extent; it must live until the field is wrapped.
-  function make_dim(extent, axis, halo, low, high, boundary, at_low, at_high, first, space) result(d)
+  !! `blocked`: the array is in blocks (nproma, ..., block): this dimension has nproma lanes, and its blocks are the
+  !! array's last dimension, the last of which may be short.
+  function make_dim(extent, axis, halo, low, high, boundary, at_low, at_high, first, space, blocked) result(d)
     integer, intent(in), optional :: extent, axis, halo, low, high, first(:)
     type(shard_boundary), intent(in), optional :: boundary, at_low, at_high
     type(shard_space), intent(in), optional :: space
+    logical, intent(in), optional :: blocked
     type(shard_dim) :: d
     if (present(extent)) d%c%extent = int(extent, c_int64_t)
     if (present(axis)) d%c%axis = int(axis - 1, c_int)
@@ -781,6 +785,7 @@ contains
     if (present(at_high)) d%c%high = at_high
     if (present(first)) d%begins = [int(first, c_int64_t) - 1, d%c%extent]
     if (present(space)) d%c%space = space%handle
+    if (present(blocked)) d%blocked = blocked
   end function
 
   !> A mesh with this many ranks along each axis, 0 for those to be chosen. Collective.
@@ -899,7 +904,7 @@ contains
   end subroutine
 
   !> The field is this array, with its halo, which the caller keeps (a target, or one that isn't moved). `dims`: one
-  !! for each dimension of the array. Collective over the mesh.
+  !! for each dimension of the array, but the last of one in blocks. Collective over the mesh.
   subroutine field_wrap(field, mesh, array, dims, name, memory, ierr)
     class(shard_field), intent(inout) :: field
     type(shard_mesh), intent(in) :: mesh
@@ -910,19 +915,21 @@ contains
     integer, intent(out), optional :: ierr
     type(c_dimension) :: c(size(dims))
     type(c_ptr) :: made
-    integer(c_int) :: code, where
+    integer(c_int) :: code, where, blocked
     integer :: d
+    blocked = -1
     do d = 1, size(dims)
       c(d) = dims(d)%c
       if (allocated(dims(d)%begins)) c(d)%begins = c_loc(dims(d)%begins)
+      if (dims(d)%blocked) blocked = int(d - 1, c_int)
     end do
     where = shard_host
     if (present(memory)) where = memory
     made = c_null_ptr
     if (present(name)) then
-      code = c_wrap(mesh%handle, name//c_null_char, array, where, int(size(dims), c_int), c, made)
+      code = c_wrap(mesh%handle, name//c_null_char, array, where, int(size(dims), c_int), c, blocked, made)
     else
-      code = c_wrap(mesh%handle, ''//c_null_char, array, where, int(size(dims), c_int), c, made)
+      code = c_wrap(mesh%handle, ''//c_null_char, array, where, int(size(dims), c_int), c, blocked, made)
     end if
     if (code == 0) code = c_reversed(made, 1_c_int)
     if (code == 0) then

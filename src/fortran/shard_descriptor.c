@@ -17,7 +17,7 @@ static int type_of(CFI_type_t type, size_t bytes) {
 }
 
 int shard_fortran_wrap(shard_mesh mesh, const char* name, CFI_cdesc_t* array, int memory, int rank,
-                       const shard_dimension* dimensions, shard_field* field) {
+                       const shard_dimension* dimensions, int blocked, shard_field* field) {
   int64_t local[CFI_MAX_RANK] = {0}, strides[CFI_MAX_RANK] = {0};
   int type = type_of(array->type, array->elem_len);
   for (int d = 0; d < array->rank; ++d) {
@@ -26,6 +26,10 @@ int shard_fortran_wrap(shard_mesh mesh, const char* name, CFI_cdesc_t* array, in
     if (array->dim[d].sm % (CFI_index_t)array->elem_len != 0) type = -1;
     strides[d] = array->dim[d].sm / (CFI_index_t)array->elem_len;
   }
+  if (blocked >= 0)
+    return shard_field_wrap_blocked(mesh, name, array->base_addr, type, memory,
+                                    array->rank == rank + 1 ? rank : -1, dimensions, blocked, local,
+                                    strides, field);
   return shard_field_wrap(mesh, name, array->base_addr, type, memory,
                           array->rank == rank ? rank : -1, dimensions, local, strides, field);
 }

@@ -646,6 +646,88 @@ TEST(C, IndexSpacesHaveTheBitsOfCpp) {
   shard_field_release(&field);
 }
 
+/// A field in blocks of `lanes` along its second dimension, and all that moves and sums it, beside
+/// the same field in order.
+void check_blocks(int lanes) {
+  const Case c;
+  const Space space;
+  using F = Haloed<double, Clamp>;
+  const F x("x", c.mesh, c.partitions), y = x.like("y");
+  const auto dims      = c.dimensions(kind(shard_clamp), kind(shard_clamp), kind(shard_periodic));
+  const auto& view     = x.view();
+  const auto rows_here = static_cast<int64_t>(view.extent(0)),
+             columns_here = static_cast<int64_t>(view.extent(1));
+  const int64_t blocks    = (columns_here + lanes - 1) / lanes;
+  const int64_t local[]   = {rows_here, lanes, levels, blocks};
+  const int64_t strides[] = {lanes, 1, rows_here * lanes, rows_here * lanes * levels};
+  std::vector<double> array(static_cast<std::size_t>(strides[3] * blocks), -1.0);
+  const auto at = [&](int64_t i, int64_t j, int64_t k) -> double& {
+    return array[static_cast<std::size_t>(i * strides[0] + j % lanes + k * strides[2] +
+                                          j / lanes * strides[3])];
+  };
+  const auto each = [&](const auto& use) {
+    for (int64_t i = 0; i < rows_here; ++i)
+      for (int64_t j = 0; j < columns_here; ++j)
+        for (int64_t k = 0; k < levels; ++k)
+          use(view(static_cast<std::size_t>(i), static_cast<std::size_t>(j),
+                   static_cast<std::size_t>(k)),
+              at(i, j, k));
+  };
+  const auto refill = [&] {
+    fill(x, 1);
+    each([](double value, double& blocked) { blocked = value; });
+  };
+  const auto differing = [&] {
+    int wrong = 0;
+    each([&](double value, double blocked) { wrong += value == blocked ? 0 : 1; });
+    return wrong;
+  };
+  shard_field plain = c.wrap("x", x, shard_double, dims),
+              other = c.wrap("y", y, shard_double, dims);
+  shard_field field = nullptr;
+  ASSERT_EQ(shard_field_wrap_blocked(c.c_mesh, "x", array.data(), shard_double, shard_host, 3,
+                                     dims.data(), 1, local, strides, &field),
+            shard_ok)
+      << shard_error_message();
+  shard_exchange halos = nullptr, blocked_halos = nullptr;
+  ASSERT_EQ(shard_exchange_create(1, &plain, nullptr, &halos), shard_ok);
+  ASSERT_EQ(shard_exchange_create(1, &field, nullptr, &blocked_halos), shard_ok);
+  refill();
+  for (const auto run : {&shard_exchange_run, &shard_exchange_adjoint}) {
+    EXPECT_EQ(run(halos), shard_ok);
+    EXPECT_EQ(run(blocked_halos), shard_ok);
+    EXPECT_EQ(differing(), 0);
+  }
+  double sum = 0, blocked_sum = 1;
+  EXPECT_EQ(shard_dot(plain, plain, shard_ordered, &sum), shard_ok);
+  EXPECT_EQ(shard_dot(field, plain, shard_ordered, &blocked_sum), shard_ok);
+  EXPECT_EQ(sum, blocked_sum);
+  uint64_t checksum = 0, blocked_checksum = 1;
+  EXPECT_EQ(shard_checksum(plain, &checksum), shard_ok);
+  EXPECT_EQ(shard_checksum(field, &blocked_checksum), shard_ok);
+  EXPECT_EQ(checksum, blocked_checksum);
+  fill(y, 5);
+  EXPECT_EQ(shard_redistribute(plain, other), shard_ok);
+  EXPECT_EQ(shard_redistribute(field, other), shard_ok);
+  EXPECT_EQ(differing(), 0);
+  shard_exchange_release(&halos);
+  shard_exchange_release(&blocked_halos);
+  shard_field_release(&field);
+  const int64_t few[] = {rows_here, lanes, levels, rank() == ranks() - 1 ? 0 : blocks};
+  EXPECT_EQ(shard_field_wrap_blocked(c.c_mesh, "x", array.data(), shard_double, shard_host, 3,
+                                     dims.data(), 1, few, strides, &field),
+            shard_error_argument);
+  EXPECT_EQ(shard_field_wrap_blocked(c.c_mesh, "x", array.data(), shard_double, shard_host, 3,
+                                     dims.data(), 3, local, strides, &field),
+            shard_error_argument);
+  shard_field_release(&plain);
+  shard_field_release(&other);
+}
+
+TEST(C, BlockedArrays) {
+  for (const int lanes : {1, 3, 8, 64}) check_blocks(lanes);
+}
+
 template <class F>
 void check_reductions(int type, const shard_boundary& high) {
   const Case c;

@@ -309,6 +309,49 @@ contains
     call plan%plan([field])
     call plan%run()
     call expect(all(x == real(ids, real64)), 'halo of cells')
+    call blocks(line, space, ids, own)
+  end subroutine
+
+  !> The same cells in blocks (nproma, level, block) as ICON's and IFS' are, the last one short.
+  subroutine blocks(line, space, ids, own)
+    type(shard_mesh), intent(in) :: line
+    type(shard_space), intent(in) :: space
+    integer(int64), intent(in) :: ids(:)
+    integer, intent(in) :: own
+    integer :: nproma, nblocks, c, k, lane, block
+    real(real64), allocatable, target :: x(:, :, :)
+    type(shard_field) :: field
+    type(shard_exchange) :: plan
+    do nproma = 1, 7
+      nblocks = (size(ids) + nproma - 1)/nproma
+      if (allocated(x)) deallocate (x)
+      allocate (x(nproma, nz, nblocks), source=-1._real64)
+      do c = 1, own
+        lane = modulo(c - 1, nproma) + 1
+        block = (c - 1)/nproma + 1
+        x(lane, :, block) = [(real(ids(c), real64) + 1000*k, k=1, nz)]
+      end do
+      call field%wrap(line, x, [shard_dim(axis=1, space=space, blocked=.true.), shard_dim(nz)])
+      call plan%plan([field])
+      call plan%run()
+      do c = 1, nproma*nblocks
+        lane = modulo(c - 1, nproma) + 1
+        block = (c - 1)/nproma + 1
+        do k = 1, nz
+          if (c <= size(ids)) then
+            call expect(x(lane, k, block) == real(ids(c), real64) + 1000*k, 'halo of blocks')
+          else
+            call expect(x(lane, k, block) == -1, 'beyond the short block')
+          end if
+        end do
+      end do
+      call expect(sum_of(field) == sum([((real(c, real64) + 1000*k, c=1, ranks*own), k=1, nz)]), 'sum of blocks')
+      call plan%adjoint()
+      do k = 1, nz
+        ! each rank's first and last cell is in the halo of two ranks, or of itself
+        call expect(x(1, k, 1) == 2*(real(ids(1), real64) + 1000*k), 'the transpose of blocks')
+      end do
+    end do
   end subroutine
 
   subroutine movements()

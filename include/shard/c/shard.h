@@ -162,6 +162,14 @@ typedef struct shard_dimension {
 int shard_field_wrap(shard_mesh mesh, const char* name, void* data, int type, int memory, int rank,
                      const shard_dimension* dimensions, const int64_t* local,
                      const int64_t* strides, shard_field* field);
+/** The same of an array in blocks (nproma, ..., block), in which dimension `blocked` of the field is
+ * divided: element i, with the halo in front, is lane i % nproma of block i / nproma. The array has a
+ * dimension more than the field, the last in `local` and `strides`; local[blocked] is nproma,
+ * local[rank] the number of blocks, the last of which may be short. `strides` must be given.
+ * Functions that take the field copy the array to memory in order and back. */
+int shard_field_wrap_blocked(shard_mesh mesh, const char* name, void* data, int type, int memory,
+                             int rank, const shard_dimension* dimensions, int blocked,
+                             const int64_t* local, const int64_t* strides, shard_field* field);
 /** Another owner. Local. */
 int shard_field_retain(shard_field field);
 /** One owner less; *field becomes NULL. Local. */
@@ -190,7 +198,8 @@ int shard_exchange_add(shard_exchange exchange, shard_field field);
 /** One field less. As shard_exchange_add. */
 int shard_exchange_remove(shard_exchange exchange, const char* name);
 /** Fills the elements of a field that are outside the domain on one side of a dimension: those with
- * begin[d] <= i[d] < end[d], where i counts from the field's first owned element, at `origin`. Their
+ * begin[d] <= i[d] < end[d], where i counts from the field's first owned element, at `origin` (NULL
+ * of a blocked array). Their
  * other indices may be in the halo, which is filled. `adjoint` is 1 in the transpose: then it adds
  * what their cotangents give to the elements that it read, and zeroes them. */
 typedef void (*shard_boundary_function)(void* context, const char* name, void* origin, int rank,
