@@ -17,6 +17,36 @@
 
 namespace shard::c {
 
+/// Copies runs of lanes between a blocked array and the field's own memory.
+template <class Word>
+struct BlockedCopyKernel {
+  Word *blocked, *inside;
+  bool fetches;
+  int rank, dimension;
+  index_t lanes, block_stride, count;                           // count: blocks that have elements
+  Kokkos::Array<index_t, impl::max_rank> extent, outer, inner;  // strides of both
+  KOKKOS_FUNCTION void operator()(index_t item) const {
+    const index_t block = item % count;
+    index_t rest        = item / count;
+    Word* array         = blocked + block * block_stride;
+    Word* own           = inside + block * lanes * inner[static_cast<std::size_t>(dimension)];
+    for (int d = 0; d < rank; ++d) {
+      if (d == dimension) continue;
+      const auto at = static_cast<std::size_t>(d);
+      array += rest % extent[at] * outer[at];
+      own += rest % extent[at] * inner[at];
+      rest /= extent[at];
+    }
+    const auto at      = static_cast<std::size_t>(dimension);
+    const index_t left = extent[at] - block * lanes, n = left < lanes ? left : lanes;
+    for (index_t i = 0; i < n; ++i)
+      if (fetches)
+        own[i * inner[at]] = array[i * outer[at]];
+      else
+        array[i * outer[at]] = own[i * inner[at]];
+  }
+};
+
 namespace {
 
 using impl::DimType;
@@ -134,36 +164,6 @@ struct Described {
 };
 
 }  // namespace
-
-/// Copies runs of lanes between a blocked array and the field's own memory.
-template <class Word>
-struct BlockedCopyKernel {
-  Word *blocked, *inside;
-  bool fetches;
-  int rank, dimension;
-  index_t lanes, block_stride, count;                     // count: blocks that have elements
-  Kokkos::Array<index_t, max_rank> extent, outer, inner;  // strides of both
-  KOKKOS_FUNCTION void operator()(index_t item) const {
-    const index_t block = item % count;
-    index_t rest        = item / count;
-    Word* array         = blocked + block * block_stride;
-    Word* own           = inside + block * lanes * inner[static_cast<std::size_t>(dimension)];
-    for (int d = 0; d < rank; ++d) {
-      if (d == dimension) continue;
-      const auto at = static_cast<std::size_t>(d);
-      array += rest % extent[at] * outer[at];
-      own += rest % extent[at] * inner[at];
-      rest /= extent[at];
-    }
-    const auto at      = static_cast<std::size_t>(dimension);
-    const index_t left = extent[at] - block * lanes, n = left < lanes ? left : lanes;
-    for (index_t i = 0; i < n; ++i)
-      if (fetches)
-        own[i * inner[at]] = array[i * outer[at]];
-      else
-        array[i * outer[at]] = own[i * inner[at]];
-  }
-};
 
 template <class Word, class Space>
 void copy_blocks(const Space& space, const shard_field_s& field, bool fetches) {

@@ -9,6 +9,15 @@
 
 namespace shard::c {
 
+/// The bits of a value as an integer.
+struct BitsTerm {
+  template <class Sum, class A, class B>
+  KOKKOS_FORCEINLINE_FUNCTION Sum term(A a, B) const {
+    using Bits = std::conditional_t<sizeof(A) == 4, std::uint32_t, std::uint64_t>;
+    return static_cast<Sum>(Kokkos::bit_cast<Bits>(a));
+  }
+};
+
 namespace {
 
 using impl::CellRuns;
@@ -84,15 +93,6 @@ Determinism order_of(const char* function, int order) {
     throw_argument(function, {"there is no order ", text(order)});
   return order == shard_ordered ? Determinism::ordered : Determinism::on_one_mesh;
 }
-
-/// The bits of a value as an integer.
-struct BitsTerm {
-  template <class Sum, class A, class B>
-  KOKKOS_FORCEINLINE_FUNCTION Sum term(A a, B) const {
-    using Bits = std::conditional_t<sizeof(A) == 4, std::uint32_t, std::uint64_t>;
-    return static_cast<Sum>(Kokkos::bit_cast<Bits>(a));
-  }
-};
 
 template <class Sum, class Term, class Space, class T, class Memory, class Other>
 Sum sum_of(const Space& space, Determinism order, const FieldElements<T, Memory>& like,

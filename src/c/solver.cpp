@@ -26,10 +26,6 @@ struct AnySolver {
   virtual SolveResult solve(const shard_field_s& x, const shard_field_s& b) = 0;
 };
 
-namespace {
-
-using impl::text;
-
 constexpr int most_points    = 27;
 constexpr int rank_of_solver = 3;
 
@@ -41,7 +37,7 @@ using Vector = ShardedView<double***, Kokkos::LayoutRight, Memory>;
 using Strides = Kokkos::Array<index_t, rank_of_solver>;
 
 /// The strides of a field's dimensions as a Vector has them.
-Strides strides_of(const shard_field_s& field) {
+static Strides strides_of(const shard_field_s& field) {
   Strides strides{};
   const int first = rank_of_solver - field.geometry.rank;
   for (int d = 0; d < field.geometry.rank; ++d)
@@ -108,6 +104,10 @@ struct FieldStencilKernel {
     y(i, j, k) = sum;
   }
 };
+
+namespace {
+
+using impl::text;
 
 double* values_of(const shard_field_s& field) { return reinterpret_cast<double*>(field.origin); }
 
