@@ -3,7 +3,7 @@ include(CMakePackageConfigHelpers)
 
 set(shard_cmake_dir ${CMAKE_INSTALL_LIBDIR}/cmake/shard)
 install(TARGETS shard EXPORT shard-targets)
-install(DIRECTORY include/shard DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.hpp")
+install(DIRECTORY include/shard DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.hpp" PATTERN "*.h")
 install(FILES ${PROJECT_BINARY_DIR}/include/shard/config.hpp DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/shard)
 install(EXPORT shard-targets NAMESPACE shard:: DESTINATION ${shard_cmake_dir})
 

@@ -875,7 +875,9 @@ TEST(C, StreamsAreThoseOfADevice) {
 
 TEST(C, OutsideOfParallelRegionsOnly) {
   std::vector<int> codes(2, -1);
+#if defined(_OPENMP)
 #pragma omp parallel for num_threads(2)
+#endif
   for (int i = 0; i < 2; ++i) codes[static_cast<std::size_t>(i)] = shard_fence();
 #if defined(_OPENMP)
   for (const int code : codes) EXPECT_EQ(code, shard_error_argument);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Somebody else's program: a periodic row of cells cut over all ranks, one exchange, and a look
 // into the halo.
+#include <shard/c/shard.h>
+
 #include <shard/shard.hpp>
 
 #include <cstdio>
@@ -24,6 +26,8 @@ int main(int argc, char** argv) {
   Kokkos::DefaultExecutionSpace space;
   shard::parallel_for("number", space, shard::owned_region(row), Number{row});
   shard::exchange(space, row);
+
+  if (shard_fence() != shard_ok) return 1;  // of the C interface's library
 
   const auto host = create_mirror_view(row);
   shard::deep_copy(space, host, row);
