@@ -573,7 +573,7 @@ TEST(SparseGather, TheOutputIsNotTheInput) {
   const auto x = twice.matrix().make_column_vector("x");
   shard::testing::expect_parts(
       shard::testing::message_thrown_by<ArgumentError>([&] { twice.apply(Space(), x, x); }),
-      {"SparseGather", "x"});
+      {"the output \"x\" has memory of the input \"x\""});
 }
 
 // SHARD_CHECK=1 marks the halo of what is written, but a gradient's is added to the owners.
