@@ -61,7 +61,7 @@ void check(const std::array<index_t, 4>& n, index_t out, index_t groups = 1) {
     if constexpr (std::is_same_v<T, double>) {
       scatter(x, World<4>(n));
       layer.apply(space, parameters, y, x);
-      const double constants = dot(space, y, dy);  // of those beyond the world
+      const double constants = dot(space, y, dy);  // what the constant boundary adds
       scatter(x, random_world(n, random));
       layer.apply(space, parameters, y, x);
       const double left = dot(space, y, dy) - constants, right = dot(space, x, ordered);
