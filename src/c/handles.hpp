@@ -91,8 +91,12 @@ T& require(T* pointer, const char* what) {
   return *pointer;
 }
 
-/// A counted object.
+/// A counted object: the first base of what each handle points to.
 struct Counted {
+  Counted()                          = default;
+  Counted(const Counted&)            = delete;
+  Counted& operator=(const Counted&) = delete;
+  virtual ~Counted() {}  // NOLINT(modernize-use-equals-default): hipcc
   std::atomic<int> owners{1};
 };
 template <class Handle>
@@ -121,6 +125,13 @@ inline constexpr const char* field_wrap = "field_wrap";
 BoundarySide side_of(const shard_boundary& boundary, int own_dimension, int rank, bool high);
 
 }  // namespace shard::c
+
+extern "C" {
+/// One owner more, or less, of whatever a handle points to: for the Fortran module, whose objects
+/// share one procedure.
+int shard_object_retain(void* object);
+int shard_object_release(void** object);  ///< as above; *object becomes NULL
+}
 
 struct shard_mesh_s : shard::c::Counted {
   std::shared_ptr<shard::impl::MeshState> state;

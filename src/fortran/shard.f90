@@ -56,50 +56,41 @@ module shard
     type(shard_boundary) :: low, high
   end type
 
-  !> A mesh of ranks.
-  type :: shard_mesh
+  !> What all objects are: a counted handle of the C interface. Assignment shares what it refers to.
+  type :: shard_object
     private
     type(c_ptr) :: handle = c_null_ptr, owner = c_null_ptr
+  contains
+    procedure :: release => object_release    !< gives up the share; the last one ends what is shared
+    procedure, private :: object_share
+    generic :: assignment(=) => object_share
+    final :: object_final
+  end type
+
+  !> A mesh of ranks.
+  type, extends(shard_object) :: shard_mesh
   contains
     procedure :: create => mesh_create        !< mesh%create(comm, [0, 0])
     procedure :: axis => mesh_axis            !< size and coordinate (from 0) along an axis
     procedure :: owned => mesh_owned          !< first and count of a balanced dimension
-    procedure :: release => mesh_release
-    procedure, private :: mesh_share
-    generic :: assignment(=) => mesh_share
-    final :: mesh_final
   end type
 
   !> Elements with global ids over an axis.
-  type :: shard_space
-    private
-    type(c_ptr) :: handle = c_null_ptr, owner = c_null_ptr
+  type, extends(shard_object) :: shard_space
   contains
     procedure :: create => space_create       !< space%create(mesh, axis, ids, owned, layers)
-    procedure :: release => space_release
-    procedure, private :: space_share
-    generic :: assignment(=) => space_share
-    final :: space_final
   end type
 
   !> An array of the model's with its halo.
-  type :: shard_field
-    private
-    type(c_ptr) :: handle = c_null_ptr, owner = c_null_ptr
+  type, extends(shard_object) :: shard_field
   contains
     procedure :: wrap => field_wrap           !< t%wrap(mesh, temperature, [shard_dim(...), shard_dim(...)])
     procedure :: rebind => field_rebind       !< another array of the same extents and strides
     procedure :: owned => field_owned         !< first (from 1) and count of a dimension
-    procedure :: release => field_release
-    procedure, private :: field_share
-    generic :: assignment(=) => field_share
-    final :: field_final
   end type
 
   !> A plan that fills the halos of fields.
-  type :: shard_exchange
-    private
-    type(c_ptr) :: handle = c_null_ptr, owner = c_null_ptr
+  type, extends(shard_object) :: shard_exchange
   contains
     procedure :: plan => exchange_plan        !< halos%plan([t, s])
     procedure :: add => exchange_add          !< halos%add(q): one field more, known by its name
@@ -110,16 +101,10 @@ module shard
     procedure :: start => exchange_start
     procedure :: start_adjoint => exchange_start_adjoint
     procedure :: finish => exchange_finish
-    procedure :: release => exchange_release
-    procedure, private :: exchange_share
-    generic :: assignment(=) => exchange_share
-    final :: exchange_final
   end type
 
   !> Moves fields between two meshes.
-  type :: shard_coupling
-    private
-    type(c_ptr) :: handle = c_null_ptr, owner = c_null_ptr
+  type, extends(shard_object) :: shard_coupling
   contains
     procedure :: create => coupling_create    !< c%create(comm, to=[sst_here], from=[sst_there])
     procedure :: put => coupling_put          !< sends `from`; doesn't wait
@@ -127,16 +112,10 @@ module shard
     procedure :: finish => coupling_finish    !< before the next put of a rank that doesn't get
     procedure :: run => coupling_run          !< all of it, on both sides together
     procedure :: adjoint => coupling_adjoint
-    procedure :: release => coupling_release
-    procedure, private :: coupling_share
-    generic :: assignment(=) => coupling_share
-    final :: coupling_final
   end type
 
   !> A NetCDF file that all ranks write: declare, write, close. All is collective over the mesh.
-  type :: shard_output
-    private
-    type(c_ptr) :: handle = c_null_ptr, owner = c_null_ptr
+  type, extends(shard_object) :: shard_output
   contains
     procedure :: create => output_create      !< out%create(mesh, 'run.nc')
     procedure :: dimension => output_dimension
@@ -146,24 +125,14 @@ module shard
     procedure, private :: output_write_field, output_write_number
     generic :: write => output_write_field, output_write_number  !< out%write('t', t, entry)
     procedure :: close => output_close
-    procedure :: release => output_release
-    procedure, private :: output_share
-    generic :: assignment(=) => output_share
-    final :: output_final
   end type
 
   !> Solves A x = b for a stencil whose coefficients are fields.
-  type :: shard_solver
-    private
-    type(c_ptr) :: handle = c_null_ptr, owner = c_null_ptr
+  type, extends(shard_object) :: shard_solver
   contains
     procedure :: create => solver_create      !< solver%create(x, offsets, [c, e, w, n, s], method=cg)
     procedure :: apply => solver_apply        !< y = A x
     procedure :: solve => solver_solve        !< solver%solve(x, b, converged)
-    procedure :: release => solver_release
-    procedure, private :: solver_share
-    generic :: assignment(=) => solver_share
-    final :: solver_final
   end type
 
   type, bind(c) :: c_solver_options
@@ -240,6 +209,16 @@ module shard
       type(c_ptr), value :: text
       integer(c_size_t) :: length
     end function
+    function c_object_retain(handle) bind(c, name='shard_object_retain') result(code)
+      import c_int, c_ptr
+      type(c_ptr), value :: handle
+      integer(c_int) :: code
+    end function
+    function c_object_release(handle) bind(c, name='shard_object_release') result(code)
+      import c_int, c_ptr
+      type(c_ptr), intent(inout) :: handle
+      integer(c_int) :: code
+    end function
     function c_mesh_create(comm, axes, sizes, mesh) bind(c, name='shard_mesh_create_f') result(code)
       import c_int, c_ptr
       integer(c_int), value :: comm, axes
@@ -262,16 +241,6 @@ module shard
       integer(c_int64_t), intent(out) :: first, count
       integer(c_int) :: code
     end function
-    function c_mesh_retain(handle) bind(c, name='shard_mesh_retain') result(code)
-      import c_int, c_ptr
-      type(c_ptr), value :: handle
-      integer(c_int) :: code
-    end function
-    function c_mesh_release(handle) bind(c, name='shard_mesh_release') result(code)
-      import c_int, c_ptr
-      type(c_ptr), intent(inout) :: handle
-      integer(c_int) :: code
-    end function
     function c_space_create(mesh, axis, places, ids, owned, layers, space) bind(c, name='shard_space_create') &
         result(code)
       import c_int, c_int64_t, c_ptr
@@ -280,16 +249,6 @@ module shard
       integer(c_int64_t), value :: places, owned
       integer(c_int64_t), intent(in) :: ids(*)
       type(c_ptr), intent(inout) :: space
-      integer(c_int) :: code
-    end function
-    function c_space_retain(handle) bind(c, name='shard_space_retain') result(code)
-      import c_int, c_ptr
-      type(c_ptr), value :: handle
-      integer(c_int) :: code
-    end function
-    function c_space_release(handle) bind(c, name='shard_space_release') result(code)
-      import c_int, c_ptr
-      type(c_ptr), intent(inout) :: handle
       integer(c_int) :: code
     end function
     function c_wrap(mesh, name, array, memory, rank, dims, blocked, field) bind(c, name='shard_fortran_wrap') result(code)
@@ -315,16 +274,6 @@ module shard
       integer(c_int64_t), intent(out) :: first, count
       integer(c_int) :: code
     end function
-    function c_field_retain(handle) bind(c, name='shard_field_retain') result(code)
-      import c_int, c_ptr
-      type(c_ptr), value :: handle
-      integer(c_int) :: code
-    end function
-    function c_field_release(handle) bind(c, name='shard_field_release') result(code)
-      import c_int, c_ptr
-      type(c_ptr), intent(inout) :: handle
-      integer(c_int) :: code
-    end function
     function c_exchange_create(count, fields, options, exchange) bind(c, name='shard_exchange_create') result(code)
       import c_int, c_ptr, c_options
       integer(c_int), value :: count
@@ -348,16 +297,6 @@ module shard
       import c_int, c_ptr, c_funptr
       type(c_ptr), value :: exchange, context
       type(c_funptr), value :: fill
-      integer(c_int) :: code
-    end function
-    function c_exchange_retain(handle) bind(c, name='shard_exchange_retain') result(code)
-      import c_int, c_ptr
-      type(c_ptr), value :: handle
-      integer(c_int) :: code
-    end function
-    function c_exchange_release(handle) bind(c, name='shard_exchange_release') result(code)
-      import c_int, c_ptr
-      type(c_ptr), intent(inout) :: handle
       integer(c_int) :: code
     end function
     function c_exchange_run(handle) bind(c, name='shard_exchange_run') result(code)
@@ -391,16 +330,6 @@ module shard
       integer(c_int), value :: comm, to_count, from_count
       type(c_ptr), intent(in) :: to(*), from(*)
       type(c_ptr), intent(inout) :: coupling
-      integer(c_int) :: code
-    end function
-    function c_coupling_release(handle) bind(c, name='shard_coupling_release') result(code)
-      import c_int, c_ptr
-      type(c_ptr), intent(inout) :: handle
-      integer(c_int) :: code
-    end function
-    function c_coupling_retain(handle) bind(c, name='shard_coupling_retain') result(code)
-      import c_int, c_ptr
-      type(c_ptr), value :: handle
       integer(c_int) :: code
     end function
     function c_coupling_put(handle) bind(c, name='shard_coupling_put') result(code)
@@ -509,16 +438,6 @@ module shard
       type(c_ptr), value :: handle
       integer(c_int) :: code
     end function
-    function c_output_retain(handle) bind(c, name='shard_output_retain') result(code)
-      import c_int, c_ptr
-      type(c_ptr), value :: handle
-      integer(c_int) :: code
-    end function
-    function c_output_release(handle) bind(c, name='shard_output_release') result(code)
-      import c_int, c_ptr
-      type(c_ptr), intent(inout) :: handle
-      integer(c_int) :: code
-    end function
     function c_solver_create(x, points, offsets, coefficients, options, solver) bind(c, name='shard_solver_create') &
         result(code)
       import c_int, c_ptr, c_solver_options
@@ -539,16 +458,6 @@ module shard
       import c_int, c_ptr, c_solve_result
       type(c_ptr), value :: solver, x, b
       type(c_solve_result), intent(inout) :: result
-      integer(c_int) :: code
-    end function
-    function c_solver_retain(handle) bind(c, name='shard_solver_retain') result(code)
-      import c_int, c_ptr
-      type(c_ptr), value :: handle
-      integer(c_int) :: code
-    end function
-    function c_solver_release(handle) bind(c, name='shard_solver_release') result(code)
-      import c_int, c_ptr
-      type(c_ptr), intent(inout) :: handle
       integer(c_int) :: code
     end function
     function c_redistribute(to, from) bind(c, name='shard_redistribute') result(code)
@@ -647,6 +556,33 @@ contains
     type(c_ptr), intent(in) :: made
     handle = made
     owner = c_loc(handle)
+  end subroutine
+
+  subroutine object_release(object, ierr)
+    class(shard_object), intent(inout) :: object
+    integer, intent(out), optional :: ierr
+    integer(c_int) :: code
+    code = 0
+    if (is_at(object%handle, object%owner)) code = c_object_release(object%handle)
+    object%handle = c_null_ptr
+    call answer(code, ierr)
+  end subroutine
+  !> Objects of other types are refused: no share is taken, and `to` is empty.
+  impure elemental subroutine object_share(to, from)
+    class(shard_object), intent(inout) :: to
+    class(shard_object), intent(in) :: from
+    integer(c_int) :: code
+    type(c_ptr) :: held
+    held = from%handle
+    if (.not. same_type_as(to, from)) held = c_null_ptr
+    if (c_associated(held)) code = c_object_retain(held)
+    call to%release()
+    call keep(to%handle, to%owner, held)
+  end subroutine
+  impure elemental subroutine object_final(object)
+    type(shard_object), intent(inout) :: object
+    integer :: ierr
+    call object%release(ierr)
   end subroutine
 
   subroutine answer(code, ierr)
@@ -830,30 +766,6 @@ contains
     count = int(c)
     call answer(code, ierr)
   end subroutine
-  subroutine mesh_release(mesh, ierr)
-    class(shard_mesh), intent(inout) :: mesh
-    integer, intent(out), optional :: ierr
-    integer(c_int) :: code
-    code = 0
-    if (is_at(mesh%handle, mesh%owner)) code = c_mesh_release(mesh%handle)
-    mesh%handle = c_null_ptr
-    call answer(code, ierr)
-  end subroutine
-  impure elemental subroutine mesh_share(to, from)
-    class(shard_mesh), intent(inout) :: to
-    class(shard_mesh), intent(in) :: from
-    integer(c_int) :: code
-    type(c_ptr) :: held
-    held = from%handle
-    if (c_associated(held)) code = c_mesh_retain(held)
-    call to%release()
-    call keep(to%handle, to%owner, held)
-  end subroutine
-  impure elemental subroutine mesh_final(mesh)
-    type(shard_mesh), intent(inout) :: mesh
-    integer :: ierr
-    call mesh%release(ierr)
-  end subroutine
 
   !> `ids`: any numbers of this rank's places, the first `owned` its own. `layers`: of the others. Collective.
   subroutine space_create(space, mesh, axis, ids, owned, layers, ierr)
@@ -877,30 +789,6 @@ contains
       call keep(space%handle, space%owner, made)
     end if
     call answer(code, ierr)
-  end subroutine
-  subroutine space_release(space, ierr)
-    class(shard_space), intent(inout) :: space
-    integer, intent(out), optional :: ierr
-    integer(c_int) :: code
-    code = 0
-    if (is_at(space%handle, space%owner)) code = c_space_release(space%handle)
-    space%handle = c_null_ptr
-    call answer(code, ierr)
-  end subroutine
-  impure elemental subroutine space_share(to, from)
-    class(shard_space), intent(inout) :: to
-    class(shard_space), intent(in) :: from
-    integer(c_int) :: code
-    type(c_ptr) :: held
-    held = from%handle
-    if (c_associated(held)) code = c_space_retain(held)
-    call to%release()
-    call keep(to%handle, to%owner, held)
-  end subroutine
-  impure elemental subroutine space_final(space)
-    type(shard_space), intent(inout) :: space
-    integer :: ierr
-    call space%release(ierr)
   end subroutine
 
   !> The field is this array, with its halo, which the caller keeps (a target, or one that isn't moved). `dims`: one
@@ -957,30 +845,6 @@ contains
     first = int(f) + 1
     count = int(c)
     call answer(code, ierr)
-  end subroutine
-  subroutine field_release(field, ierr)
-    class(shard_field), intent(inout) :: field
-    integer, intent(out), optional :: ierr
-    integer(c_int) :: code
-    code = 0
-    if (is_at(field%handle, field%owner)) code = c_field_release(field%handle)
-    field%handle = c_null_ptr
-    call answer(code, ierr)
-  end subroutine
-  impure elemental subroutine field_share(to, from)
-    class(shard_field), intent(inout) :: to
-    class(shard_field), intent(in) :: from
-    integer(c_int) :: code
-    type(c_ptr) :: held
-    held = from%handle
-    if (c_associated(held)) code = c_field_retain(held)
-    call to%release()
-    call keep(to%handle, to%owner, held)
-  end subroutine
-  impure elemental subroutine field_final(field)
-    type(shard_field), intent(inout) :: field
-    integer :: ierr
-    call field%release(ierr)
   end subroutine
 
   !> One message for each neighbour. `faces`: without corners. `width`, `layers`: of the halo. `axes`: only halos
@@ -1074,30 +938,6 @@ contains
     integer, intent(out), optional :: ierr
     call answer(c_exchange_finish(exchange%handle), ierr)
   end subroutine
-  subroutine exchange_release(exchange, ierr)
-    class(shard_exchange), intent(inout) :: exchange
-    integer, intent(out), optional :: ierr
-    integer(c_int) :: code
-    code = 0
-    if (is_at(exchange%handle, exchange%owner)) code = c_exchange_release(exchange%handle)
-    exchange%handle = c_null_ptr
-    call answer(code, ierr)
-  end subroutine
-  impure elemental subroutine exchange_share(to, from)
-    class(shard_exchange), intent(inout) :: to
-    class(shard_exchange), intent(in) :: from
-    integer(c_int) :: code
-    type(c_ptr) :: held
-    held = from%handle
-    if (c_associated(held)) code = c_exchange_retain(held)
-    call to%release()
-    call keep(to%handle, to%owner, held)
-  end subroutine
-  impure elemental subroutine exchange_final(exchange)
-    type(shard_exchange), intent(inout) :: exchange
-    integer :: ierr
-    call exchange%release(ierr)
-  end subroutine
 
   !> Copies the owned elements of the fields `from` to the fields `to` of another mesh; a rank that isn't on a side
   !! leaves it out. Collective over `comm`, which has the ranks of both.
@@ -1156,30 +996,6 @@ contains
     class(shard_coupling), intent(in) :: coupling
     integer, intent(out), optional :: ierr
     call answer(c_coupling_adjoint(coupling%handle), ierr)
-  end subroutine
-  subroutine coupling_release(coupling, ierr)
-    class(shard_coupling), intent(inout) :: coupling
-    integer, intent(out), optional :: ierr
-    integer(c_int) :: code
-    code = 0
-    if (is_at(coupling%handle, coupling%owner)) code = c_coupling_release(coupling%handle)
-    coupling%handle = c_null_ptr
-    call answer(code, ierr)
-  end subroutine
-  impure elemental subroutine coupling_share(to, from)
-    class(shard_coupling), intent(inout) :: to
-    class(shard_coupling), intent(in) :: from
-    integer(c_int) :: code
-    type(c_ptr) :: held
-    held = from%handle
-    if (c_associated(held)) code = c_coupling_retain(held)
-    call to%release()
-    call keep(to%handle, to%owner, held)
-  end subroutine
-  impure elemental subroutine coupling_final(coupling)
-    type(shard_coupling), intent(inout) :: coupling
-    integer :: ierr
-    call coupling%release(ierr)
   end subroutine
 
   !> Copies the owned elements to a field of other partitions or sharded dimensions. Collective.
@@ -1357,30 +1173,6 @@ contains
     integer, intent(out), optional :: ierr
     call answer(c_output_close(output%handle), ierr)
   end subroutine
-  subroutine output_release(output, ierr)
-    class(shard_output), intent(inout) :: output
-    integer, intent(out), optional :: ierr
-    integer(c_int) :: code
-    code = 0
-    if (is_at(output%handle, output%owner)) code = c_output_release(output%handle)
-    output%handle = c_null_ptr
-    call answer(code, ierr)
-  end subroutine
-  impure elemental subroutine output_share(to, from)
-    class(shard_output), intent(inout) :: to
-    class(shard_output), intent(in) :: from
-    integer(c_int) :: code
-    type(c_ptr) :: held
-    held = from%handle
-    if (c_associated(held)) code = c_output_retain(held)
-    call to%release()
-    call keep(to%handle, to%owner, held)
-  end subroutine
-  impure elemental subroutine output_final(output)
-    type(shard_output), intent(inout) :: output
-    integer :: ierr
-    call output%release(ierr)
-  end subroutine
 
   !> (A x)(i) = the sum over p of coefficients(p)(i) x(i + offsets(:, p)). The offsets reach as far as x's halo, whose
   !! boundaries are those of A. All fields are of real64. `singular`: A maps constants to 0. `order`: ordered for the
@@ -1436,30 +1228,6 @@ contains
     if (present(iterations)) iterations = int(result%iterations)
     if (present(residual)) residual = result%residual
     call answer(code, ierr)
-  end subroutine
-  subroutine solver_release(solver, ierr)
-    class(shard_solver), intent(inout) :: solver
-    integer, intent(out), optional :: ierr
-    integer(c_int) :: code
-    code = 0
-    if (is_at(solver%handle, solver%owner)) code = c_solver_release(solver%handle)
-    solver%handle = c_null_ptr
-    call answer(code, ierr)
-  end subroutine
-  impure elemental subroutine solver_share(to, from)
-    class(shard_solver), intent(inout) :: to
-    class(shard_solver), intent(in) :: from
-    integer(c_int) :: code
-    type(c_ptr) :: held
-    held = from%handle
-    if (c_associated(held)) code = c_solver_retain(held)
-    call to%release()
-    call keep(to%handle, to%owner, held)
-  end subroutine
-  impure elemental subroutine solver_final(solver)
-    type(shard_solver), intent(inout) :: solver
-    integer :: ierr
-    call solver%release(ierr)
   end subroutine
 
   !> The sum of all owned elements. Collective.

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "handles.hpp"
+
+int shard_object_retain(void* object) {
+  return shard::c::retain(static_cast<shard::c::Counted*>(object), "the object");
+}
+int shard_object_release(void** object) {
+  auto* held     = static_cast<shard::c::Counted*>(*object);
+  const int code = shard::c::release(&held, "the object");
+  *object        = held;
+  return code;
+}
