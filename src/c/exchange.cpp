@@ -106,6 +106,10 @@ class Halos {
     return first.direction;
   }
   bool in_progress() const { return !started_.empty(); }
+  std::string describe() const {
+    return text(plan_->sends()) + " messages sent, " + text(plan_->receives()) + " received, " +
+           text(static_cast<index_t>(plan_->bytes_sent())) + " bytes sent\n" + plan_->report();
+  }
 
  private:
   std::shared_ptr<FieldPlan<Memory>> plan_;
@@ -156,6 +160,14 @@ struct shard_exchange_s : shard::c::Counted {
     else if (!fields.empty())
       halos.emplace<shard::c::Halos<Kokkos::HostSpace>>(fields, options, outside);
     is_changed = false;
+  }
+  std::string describe() const override {
+    std::string made = "exchange of";
+    for (const shard_field field : fields) made += " \"" + field->geometry.label + "\"";
+    if (is_changed) return made + ", not planned yet\n";
+    made += ": ";
+    shard::c::with(halos, [&](const auto& of) { made += of.describe(); });
+    return made;
   }
   /// Calls the caller's boundary.
   void fill_boundaries(bool adjoint) const {

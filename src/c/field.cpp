@@ -13,6 +13,7 @@
 #include "shard/base/impl/launch.hpp"
 #include "shard/base/impl/watchdog.hpp"
 #include "shard/exchange/impl/field_spec.hpp"
+#include "shard/view/describe.hpp"
 #include "shard/view/partition.hpp"
 
 namespace shard::c {
@@ -192,6 +193,18 @@ void copy_blocks(const Space& space, const shard_field_s& field, bool fetches) {
   impl::launch("shard::blocked_copy", space, items, kernel);
 }
 
+impl::Geometry lifted_geometry(const shard_field_s& field, int rank) {
+  impl::Geometry geometry = field.geometry;
+  const int first         = rank - geometry.rank;
+  geometry.rank           = rank;
+  for (int d = 0; d < rank; ++d) {
+    impl::DimGeometry whole;
+    whole.partition = Partition::whole(1);
+    geometry.dims[impl::Geometry::at(d)] =
+        d < first ? whole : field.geometry.dims[impl::Geometry::at(d - first)];
+  }
+  return geometry;
+}
 impl::FieldSpec spec_of(const shard_field_s& field) {
   return impl::exchange_spec(field.geometry, field.types.data(), field.kind, field.value_size,
                              field.left, field.stride.data());
@@ -199,6 +212,9 @@ impl::FieldSpec spec_of(const shard_field_s& field) {
 
 }  // namespace shard::c
 
+std::string shard_field_s::describe() const {
+  return shard::impl::shard_picture(geometry, types.data(), value_size).text();
+}
 void shard_field_s::copy_blocks(bool fetches) const {
   if (blocks == nullptr) return;
   const auto in = [&](const auto& space) {

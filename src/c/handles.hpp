@@ -97,6 +97,7 @@ struct Counted {
   Counted(const Counted&)            = delete;
   Counted& operator=(const Counted&) = delete;
   virtual ~Counted() {}  // NOLINT(modernize-use-equals-default): hipcc
+  virtual std::string describe() const { return {}; }
   std::atomic<int> owners{1};
 };
 template <class Handle>
@@ -135,12 +136,18 @@ int shard_object_release(void** object);  ///< as above; *object becomes NULL
 
 struct shard_mesh_s : shard::c::Counted {
   std::shared_ptr<shard::impl::MeshState> state;
+
+  std::string describe() const override { return state->text(); }
 };
 
 struct shard_space_s : shard::c::Counted {
   std::shared_ptr<shard::impl::MeshState> mesh;
   shard::Partition partition;
   int axis = 0;
+
+  std::string describe() const override {
+    return "index space over axis " + shard::impl::text(axis) + ": " + partition.describe() + "\n";
+  }
 };
 
 namespace shard::c {
@@ -167,7 +174,7 @@ struct shard_field_s : shard::c::Counted {
   int value_size              = 0;
   bool left                   = false;  // the first dimension is the fastest
   bool on_device              = false;
-  bool is_reversed_in_files   = false;
+  bool is_reversed            = false;
   std::array<shard::index_t, shard::impl::max_rank> stride{};  // in values
   shard::index_t front = 0;                                    // values before the first owned one
   std::byte* origin    = nullptr;                              // the first owned value
@@ -177,6 +184,7 @@ struct shard_field_s : shard::c::Counted {
   /// memory and back. Nothing for others.
   void fetch() const { copy_blocks(true); }
   void store() const { copy_blocks(false); }
+  std::string describe() const override;
 
  private:
   void copy_blocks(bool fetches) const;
@@ -184,6 +192,8 @@ struct shard_field_s : shard::c::Counted {
 
 namespace shard::c {
 
+/// A field's geometry with dimensions of one element in front, so that it has this rank.
+impl::Geometry lifted_geometry(const shard_field_s& field, int rank);
 /// The spec of a field's exchange.
 impl::FieldSpec spec_of(const shard_field_s& field);
 

@@ -95,7 +95,7 @@ FileField in_file(const char* function, const shard_field_s& field) {
     made.mirror     = std::make_shared<SpanMirror>(field);
     made.array.data = made.mirror->data();
   }
-  if (field.is_reversed_in_files) {
+  if (field.is_reversed) {
     const int rank = made.array.rank;
     for (auto* list :
          {&made.array.global, &made.array.begin, &made.array.extent, &made.array.stride})
@@ -154,9 +154,9 @@ NetcdfType netcdf_type(int type) {
 
 }  // namespace shard::c
 
-int shard_field_reversed_in_files(shard_field field, int reversed) {
+int shard_field_reversed(shard_field field, int reversed) {
   return shard::c::guarded(
-      [&] { shard::c::require(field, "the field").is_reversed_in_files = reversed != 0; });
+      [&] { shard::c::require(field, "the field").is_reversed = reversed != 0; });
 }
 
 int shard_checkpoint_save(const char* path, int count, const shard_field* fields, int numbers,

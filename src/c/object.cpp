@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include <string>
+
 #include "handles.hpp"
 
 int shard_object_retain(void* object) {
@@ -9,4 +11,12 @@ int shard_object_release(void** object) {
   const int code = shard::c::release(&held, "the object");
   *object        = held;
   return code;
+}
+
+int shard_describe(void* object, const char** text) {
+  return shard::c::guarded([&] {
+    thread_local std::string last;
+    last = shard::c::require(static_cast<shard::c::Counted*>(object), "the object").describe();
+    shard::c::require(text, "the text") = last.c_str();
+  });
 }

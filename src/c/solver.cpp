@@ -8,8 +8,9 @@
 #include <utility>
 #include <vector>
 
+#include "field_multigrid.hpp"
+#include "field_operator.hpp"
 #include "handles.hpp"
-#include "shard/shard.hpp"
 #include "shard/solve/cg.hpp"
 #include "shard/solve/gmres.hpp"
 #include "shard/solve/preconditioners.hpp"
@@ -24,176 +25,12 @@ struct AnySolver {
   virtual ~AnySolver()                                                      = default;
   virtual void apply(const shard_field_s& y, const shard_field_s& x)        = 0;
   virtual SolveResult solve(const shard_field_s& x, const shard_field_s& b) = 0;
-};
-
-constexpr int most_points    = 27;
-constexpr int rank_of_solver = 3;
-
-/// What the solvers iterate on: the owned elements of a field, those of fewer dimensions in the
-/// last ones. Its type has no sharded dimension; its geometry has.
-template <class Memory>
-using Vector = ShardedView<double***, Kokkos::LayoutRight, Memory>;
-
-using Strides = Kokkos::Array<index_t, rank_of_solver>;
-
-/// The strides of a field's dimensions as a Vector has them.
-static Strides strides_of(const shard_field_s& field) {
-  Strides strides{};
-  const int first = rank_of_solver - field.geometry.rank;
-  for (int d = 0; d < field.geometry.rank; ++d)
-    strides[impl::Geometry::at(first + d)] = field.stride[impl::Geometry::at(d)];
-  return strides;
-}
-
-template <class Memory>
-Vector<Memory> vector_like(const shard_field_s& field) {
-  impl::Geometry geometry = field.geometry;
-  const int first         = rank_of_solver - geometry.rank;
-  geometry.rank           = rank_of_solver;
-  for (int d = 0; d < rank_of_solver; ++d) {
-    impl::DimGeometry whole;
-    whole.partition = Partition::whole(1);
-    geometry.dims[impl::Geometry::at(d)] =
-        d < first ? whole : field.geometry.dims[impl::Geometry::at(d - first)];
-  }
-  return impl::FieldAccess::allocate<Vector<Memory>>(std::move(geometry));
-}
-
-/// A vector into a field.
-template <class V>
-struct StoreVectorKernel {
-  V from;
-  double* to;
-  Strides stride;
-  KOKKOS_FUNCTION void operator()(int i, int j, int k) const {
-    to[i * stride[0] + j * stride[1] + k * stride[2]] = from(i, j, k);
-  }
-};
-/// A field into a vector.
-template <class V>
-struct LoadVectorKernel {
-  V to;
-  const double* from;
-  Strides stride;
-  KOKKOS_FUNCTION void operator()(int i, int j, int k) const {
-    to(i, j, k) = from[i * stride[0] + j * stride[1] + k * stride[2]];
-  }
-};
-
-struct StencilPoint {
-  const double* coefficient;
-  Strides stride;
-  index_t offset;  // in x
-};
-/// y = the sum over the points of coefficient times x at the point; `x` has its halo.
-template <class V>
-struct FieldStencilKernel {
-  V y;
-  const double* x;
-  Strides stride;
-  Kokkos::Array<StencilPoint, most_points> point;
-  int points;
-  KOKKOS_FUNCTION void operator()(int i, int j, int k) const {
-    const double* const here = x + (i * stride[0] + j * stride[1] + k * stride[2]);
-    double sum               = 0.0;
-    for (int p = 0; p < points; ++p) {
-      const StencilPoint& of = point[static_cast<std::size_t>(p)];
-      sum +=
-          of.coefficient[i * of.stride[0] + j * of.stride[1] + k * of.stride[2]] * here[of.offset];
-    }
-    y(i, j, k) = sum;
-  }
+  virtual void update()                                                     = 0;
 };
 
 namespace {
 
 using impl::text;
-
-double* values_of(const shard_field_s& field) { return reinterpret_cast<double*>(field.origin); }
-
-/// What an operator of fields was given.
-struct StencilOfFields {
-  std::vector<shard_field> coefficients;  // retained
-  std::vector<std::array<int, rank_of_solver>> offsets;
-
-  StencilOfFields()                                  = default;
-  StencilOfFields(const StencilOfFields&)            = delete;
-  StencilOfFields& operator=(const StencilOfFields&) = delete;
-  ~StencilOfFields() {
-    for (shard_field& field : coefficients) shard_field_release(&field);
-  }
-};
-
-/// The stencil as an operator of the solvers.
-template <class Memory>
-class FieldOperator {
-  using V = Vector<Memory>;
-
- public:
-  // CG takes symmetric operators alone; whether this one is, the caller knows
-  static constexpr bool is_symmetric = true;
-
-  FieldOperator(const shard_field_s& like, std::shared_ptr<const StencilOfFields> stencil)
-      : stencil_(std::move(stencil)), work_(std::make_shared<shard_field_s>()) {
-    work_->geometry   = like.geometry;
-    work_->types      = like.types;
-    work_->kind       = like.kind;
-    work_->value_size = like.value_size;
-    index_t step = 1, front = 0;
-    for (int d = like.geometry.rank - 1; d >= 0; --d) {
-      const auto at     = impl::Geometry::at(d);
-      work_->stride[at] = step;
-      front += step * like.types[at].lo;
-      step *= like.types[at].lo + like.geometry.owned(d) + like.types[at].hi;
-    }
-    memory_       = Kokkos::View<double*, Memory>("shard::solver", static_cast<std::size_t>(step));
-    work_->origin = reinterpret_cast<std::byte*>(memory_.data() + front);
-    plan_         = impl::FieldPlan<Memory>::make(*like.geometry.mesh, {spec_of(*work_)});
-  }
-
-  template <class Space>
-  void apply(const Space& space, const V& y, const V& x) const {
-    impl::require_operands("solver_apply", y, x);
-    parallel_for("shard::vector_to_field", space, owned_region(x),
-                 StoreVectorKernel<V>{x, values_of(*work_), strides_of(*work_)});
-    void* const at                 = work_->origin;
-    const impl::Geometry* const of = &work_->geometry;
-    const impl::StartedExchange exchanged =
-        plan_->start(space, impl::FieldAddresses{&at, &at, &of}, impl::Direction::forward);
-    plan_->finish(space, exchanged);
-    impl::write_points("shard::stencil_of_fields", space, y, kernel(y));
-  }
-  template <class Space>
-  void diagonal(const Space& space, const V& d) const {
-    const std::array<int, rank_of_solver> here{};
-    for (std::size_t p = 0; p < stencil_->offsets.size(); ++p) {
-      if (stencil_->offsets[p] != here) continue;
-      const shard_field_s& c = *stencil_->coefficients[p];
-      impl::write_points("shard::field_to_vector", space, d,
-                         LoadVectorKernel<V>{d, values_of(c), strides_of(c)});
-    }
-  }
-
- private:
-  FieldStencilKernel<V> kernel(const V& y) const {
-    FieldStencilKernel<V> made{y, values_of(*work_), strides_of(*work_), {}, 0};
-    for (std::size_t p = 0; p < stencil_->offsets.size(); ++p) {
-      const shard_field_s& c = *stencil_->coefficients[p];
-      index_t offset         = 0;
-      for (int d = 0; d < work_->geometry.rank; ++d)
-        offset +=
-            stencil_->offsets[p][impl::Geometry::at(d)] * work_->stride[impl::Geometry::at(d)];
-      made.point[p] = {values_of(c), strides_of(c), offset};
-    }
-    made.points = static_cast<int>(stencil_->offsets.size());
-    return made;
-  }
-
-  std::shared_ptr<const StencilOfFields> stencil_;
-  std::shared_ptr<shard_field_s> work_;
-  Kokkos::View<double*, Memory> memory_;
-  std::shared_ptr<impl::FieldPlan<Memory>> plan_;
-};
 
 template <class Memory>
 class FieldSolver final : public AnySolver {
@@ -211,12 +48,19 @@ class FieldSolver final : public AnySolver {
     if (given.restart > 0) options.restart = given.restart;
     if (given.singular != 0) options.nullspace = Nullspace::constant;
     if (given.order == shard_ordered) options.determinism = Determinism::ordered;
-    const auto space = space_of<Memory>();
-    if (given.preconditioner == shard_jacobi)
-      choose(given.method, Jacobi<V>(space, x_, a_), options);
-    else
-      choose(given.method, Identity{}, options);
+    const auto make = [this, given, options] {
+      if (given.preconditioner == shard_multigrid)
+        choose(shard_cg, FieldMultigrid<Memory>(a_, given.smoothing > 0 ? given.smoothing : 2),
+               options);
+      else if (given.preconditioner == shard_jacobi)
+        choose(given.method, Jacobi<V>(space_of<Memory>(), x_, a_), options);
+      else
+        choose(given.method, Identity{}, options);
+    };
+    make();
+    update_ = make;
   }
+  void update() override { update_(); }
   void apply(const shard_field_s& y, const shard_field_s& x) override {
     load(x_, x);
     a_.apply(space_of<Memory>(), b_, x_);
@@ -256,6 +100,7 @@ class FieldSolver final : public AnySolver {
   A a_;
   V x_, b_;
   std::function<SolveResult(const V&, const V&)> method_;
+  std::function<void()> update_;
 };
 
 /// What is wrong with the boundary of one side of a linear operator's field; "" if nothing is.
@@ -281,8 +126,11 @@ std::string unfit(const shard_field_s& x, int points, const int* offsets,
   if (offsets == nullptr || coefficients == nullptr) return "a list is null";
   if (options.method != shard_cg && options.method != shard_gmres)
     return "there is no method " + text(options.method);
-  if (options.preconditioner != shard_identity && options.preconditioner != shard_jacobi)
+  if (options.preconditioner != shard_identity && options.preconditioner != shard_jacobi &&
+      options.preconditioner != shard_multigrid)
     return "there is no preconditioner " + text(options.preconditioner);
+  if (options.preconditioner == shard_multigrid && options.method != shard_cg)
+    return "multigrid is for a symmetric A, so the method is CG";
   bool has_centre = false;
   for (int p = 0; p < points; ++p) {
     bool is_centre = true;
@@ -300,8 +148,8 @@ std::string unfit(const shard_field_s& x, int points, const int* offsets,
     if (coefficients[p]->kind != x.kind || coefficients[p]->on_device != x.on_device)
       return "coefficient " + text(p) + " has another type or memory than x";
   }
-  if (options.preconditioner == shard_jacobi && !has_centre)
-    return "Jacobi's preconditioner needs the coefficient of the element itself";
+  if (options.preconditioner != shard_identity && !has_centre)
+    return "the preconditioner needs the coefficient of the element itself";
   for (int d = 0; d < rank; ++d) {
     const auto& type = x.types[impl::Geometry::at(d)];
     if (type.indices != nullptr) return "dimension " + text(d) + " is of an index space";
@@ -320,7 +168,9 @@ struct shard_solver_s : shard::c::Counted {
   std::shared_ptr<shard::c::AnySolver> solver;
   shard::impl::Geometry geometry;
   bool on_device = false;
+  std::string description;
 
+  std::string describe() const override { return description + "\n"; }
   void require_fits(const char* function, const shard_field_s& field) const {
     shard::impl::require_same_points(function, geometry, field.geometry);
     if (field.kind != shard::impl::ValueKind::f64 || field.on_device != on_device ||
@@ -359,9 +209,10 @@ int shard_solver_create(shard_field x, int points, const int* offsets,
       describe += ")";
     }
     impl::require_agreement(comm, "solver_create", describe);
-    auto handle       = std::make_unique<shard_solver_s>();
-    handle->geometry  = like.geometry;
-    handle->on_device = like.on_device;
+    auto handle         = std::make_unique<shard_solver_s>();
+    handle->geometry    = like.geometry;
+    handle->description = "solver of " + describe;
+    handle->on_device   = like.on_device;
     if (like.on_device)
       handle->solver = std::make_shared<FieldSolver<DeviceMemory>>(like, stencil, given);
     else
@@ -372,6 +223,9 @@ int shard_solver_create(shard_field x, int points, const int* offsets,
 int shard_solver_retain(shard_solver solver) { return shard::c::retain(solver, "the solver"); }
 int shard_solver_release(shard_solver* solver) { return shard::c::release(solver, "the solver"); }
 
+int shard_solver_update(shard_solver solver) {
+  return shard::c::guarded([&] { shard::c::require(solver, "the solver").solver->update(); });
+}
 int shard_solver_apply(shard_solver solver, shard_field y, shard_field x) {
   using namespace shard::c;
   return guarded([&] {

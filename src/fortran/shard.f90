@@ -11,12 +11,12 @@
 !! the object at that address releases: a bitwise copy never does.
 module shard
   use, intrinsic :: iso_c_binding
-  use, intrinsic :: iso_fortran_env, only: error_unit, int64, real64
+  use, intrinsic :: iso_fortran_env, only: error_unit, int64, real32, real64
   implicit none
   private
 
   public :: shard_initialize, shard_finalize, shard_message, shard_fence, shard_set_stream
-  public :: shard_mesh, shard_space, shard_field, shard_exchange, shard_coupling, shard_output, shard_solver
+  public :: shard_mesh, shard_space, shard_field, shard_exchange, shard_coupling, shard_output, shard_solver, shard_network
   public :: shard_dim, shard_boundary
   public :: zero, constant, periodic, reflect, symmetric, clamp, given, pole_fold, north_fold
   public :: redistribute, redistribute_adjoint, gather, scatter
@@ -29,7 +29,9 @@ module shard
   !> Types of a file's variables.
   integer(c_int), parameter, public :: in_float = 0, in_double = 1, in_int32 = 2
   !> Methods and preconditioners of solvers.
-  integer(c_int), parameter, public :: cg = 0, gmres = 1, no_preconditioner = 0, jacobi = 1
+  integer(c_int), parameter, public :: cg = 0, gmres = 1, no_preconditioner = 0, jacobi = 1, multigrid = 2
+  !> Optimisers of networks.
+  integer(c_int), parameter, public :: sgd = 0, adam = 1, adamw = 2
   !> How sums are rounded: fast, or exact with the same bits on every mesh.
   integer(c_int), parameter, public :: on_one_mesh = 0, ordered = 1
   !> Poles of a pole fold: on the first and last row, or half a row outside.
@@ -62,6 +64,7 @@ module shard
     type(c_ptr) :: handle = c_null_ptr, owner = c_null_ptr
   contains
     procedure :: release => object_release    !< gives up the share; the last one ends what is shared
+    procedure :: describe => object_describe  !< what it is, as text
     procedure, private :: object_share
     generic :: assignment(=) => object_share
     final :: object_final
@@ -131,14 +134,36 @@ module shard
   type, extends(shard_object) :: shard_solver
   contains
     procedure :: create => solver_create      !< solver%create(x, offsets, [c, e, w, n, s], method=cg)
+    procedure :: update => solver_update      !< the preconditioner, after the coefficients have changed
     procedure :: apply => solver_apply        !< y = A x
     procedure :: solve => solver_solve        !< solver%solve(x, b, converged)
+  end type
+
+  !> A network that a C++ file of the model's has registered (shard/c/network.hpp). Its dimensions are those of the array
+  !! in the opposite order: x(lon, lat, channel) is [channel, lat, lon].
+  type, extends(shard_object) :: shard_network
+  contains
+    procedure :: open => network_open         !< network%open(mesh, 'corrector')
+    procedure :: load => network_load         !< parameters from a safetensors file
+    procedure :: apply => network_apply       !< y = network(x)
+    procedure :: pullback => network_pullback !< network%pullback(dy, dx)
+    procedure :: set_training => network_set_training
+    procedure :: set_optimiser => network_set_optimiser  !< network%set_optimiser(adamw, learning_rate=1e-3_real64)
+    procedure :: step => network_step         !< sums the gradients and changes the parameters
+    procedure :: save => network_save         !< parameters and the optimiser's state
+    procedure :: restore => network_restore
+    procedure, private :: network_parameters_32, network_parameters_64
+    generic :: parameters => network_parameters_32, network_parameters_64  !< pointers to values and gradients
   end type
 
   type, bind(c) :: c_solver_options
     integer(c_int) :: method = 0, preconditioner = 0
     real(c_double) :: relative = 0, absolute = 0
-    integer(c_int) :: iterations = 0, restart = 0, order = 0, singular = 0
+    integer(c_int) :: iterations = 0, restart = 0, order = 0, singular = 0, smoothing = 0
+  end type
+  type, bind(c) :: c_optimiser_options
+    integer(c_int) :: kind = 0
+    real(c_double) :: learning_rate = 0, momentum = 0, beta1 = 0, beta2 = 0, eps = 0, weight_decay = 0, clip = 0
   end type
   type, bind(c) :: c_solve_result
     integer(c_int) :: converged = 0, status = 0, iterations = 0
@@ -357,7 +382,7 @@ module shard
       type(c_ptr), value :: handle
       integer(c_int) :: code
     end function
-    function c_reversed(field, reversed) bind(c, name='shard_field_reversed_in_files') result(code)
+    function c_reversed(field, reversed) bind(c, name='shard_field_reversed') result(code)
       import c_int, c_ptr
       type(c_ptr), value :: field
       integer(c_int), value :: reversed
@@ -449,6 +474,11 @@ module shard
       type(c_ptr), intent(inout) :: solver
       integer(c_int) :: code
     end function
+    function c_solver_update(solver) bind(c, name='shard_solver_update') result(code)
+      import c_int, c_ptr
+      type(c_ptr), value :: solver
+      integer(c_int) :: code
+    end function
     function c_solver_apply(solver, y, x) bind(c, name='shard_solver_apply') result(code)
       import c_int, c_ptr
       type(c_ptr), value :: solver, y, x
@@ -482,6 +512,75 @@ module shard
       type(c_ptr), value :: field
       type(*), dimension(..), intent(in) :: array
       integer(c_int), value :: root
+      integer(c_int) :: code
+    end function
+    function c_describe(object, text) bind(c, name='shard_describe') result(code)
+      import c_int, c_ptr
+      type(c_ptr), value :: object
+      type(c_ptr), intent(out) :: text
+      integer(c_int) :: code
+    end function
+    function c_network_open(mesh, name, network) bind(c, name='shard_network_open') result(code)
+      import c_int, c_ptr, c_char
+      type(c_ptr), value :: mesh
+      character(kind=c_char), intent(in) :: name(*)
+      type(c_ptr), intent(inout) :: network
+      integer(c_int) :: code
+    end function
+    function c_network_load(network, path, prefix) bind(c, name='shard_network_load') result(code)
+      import c_int, c_ptr, c_char
+      type(c_ptr), value :: network
+      character(kind=c_char), intent(in) :: path(*), prefix(*)
+      integer(c_int) :: code
+    end function
+    function c_network_save(network, path) bind(c, name='shard_network_save') result(code)
+      import c_int, c_ptr, c_char
+      type(c_ptr), value :: network
+      character(kind=c_char), intent(in) :: path(*)
+      integer(c_int) :: code
+    end function
+    function c_network_restore(network, path) bind(c, name='shard_network_restore') result(code)
+      import c_int, c_ptr, c_char
+      type(c_ptr), value :: network
+      character(kind=c_char), intent(in) :: path(*)
+      integer(c_int) :: code
+    end function
+    function c_network_apply(network, y, x) bind(c, name='shard_network_apply') result(code)
+      import c_int, c_ptr
+      type(c_ptr), value :: network, y, x
+      integer(c_int) :: code
+    end function
+    function c_network_pullback(network, dx, dy) bind(c, name='shard_network_pullback') result(code)
+      import c_int, c_ptr
+      type(c_ptr), value :: network, dx, dy
+      integer(c_int) :: code
+    end function
+    function c_network_set_training(network, training) bind(c, name='shard_network_set_training') result(code)
+      import c_int, c_ptr
+      type(c_ptr), value :: network
+      integer(c_int), value :: training
+      integer(c_int) :: code
+    end function
+    function c_network_parameters(network, type, count, values, gradients) bind(c, name='shard_network_parameters') &
+        result(code)
+      import c_int, c_int64_t, c_ptr
+      type(c_ptr), value :: network
+      integer(c_int), intent(out) :: type
+      integer(c_int64_t), intent(out) :: count
+      type(c_ptr), intent(out) :: values, gradients
+      integer(c_int) :: code
+    end function
+    function c_network_set_optimiser(network, options) bind(c, name='shard_network_set_optimiser') result(code)
+      import c_int, c_ptr, c_optimiser_options
+      type(c_ptr), value :: network
+      type(c_optimiser_options), intent(in) :: options
+      integer(c_int) :: code
+    end function
+    function c_network_step(network, learning_rate, norm) bind(c, name='shard_network_step') result(code)
+      import c_int, c_double, c_ptr
+      type(c_ptr), value :: network
+      real(c_double), value :: learning_rate
+      real(c_double), intent(out) :: norm
       integer(c_int) :: code
     end function
     function c_sum(field, order, value, integer) bind(c, name='shard_sum') result(code)
@@ -579,6 +678,16 @@ contains
     call to%release()
     call keep(to%handle, to%owner, held)
   end subroutine
+  !> What it is, as text; '' for objects without one.
+  function object_describe(object) result(text)
+    class(shard_object), intent(in) :: object
+    character(:), allocatable :: text
+    type(c_ptr) :: from
+    text = ''
+    if (c_associated(object%handle)) then
+      if (c_describe(object%handle, from) == 0) text = text_of(from)
+    end if
+  end function
   impure elemental subroutine object_final(object)
     type(shard_object), intent(inout) :: object
     integer :: ierr
@@ -1178,13 +1287,13 @@ contains
   !! boundaries are those of A. All fields are of real64. `singular`: A maps constants to 0. `order`: ordered for the
   !! same bits on every mesh. Collective.
   subroutine solver_create(solver, x, offsets, coefficients, method, preconditioner, relative, absolute, iterations, &
-                           restart, order, singular, ierr)
+                           restart, order, singular, smoothing, ierr)
     class(shard_solver), intent(inout) :: solver
     type(shard_field), intent(in) :: x, coefficients(:)
     integer, intent(in) :: offsets(:, :)
     integer(c_int), intent(in), optional :: method, preconditioner, order
     real(real64), intent(in), optional :: relative, absolute
-    integer, intent(in), optional :: iterations, restart
+    integer, intent(in), optional :: iterations, restart, smoothing
     logical, intent(in), optional :: singular
     integer, intent(out), optional :: ierr
     type(c_solver_options) :: options
@@ -1197,6 +1306,7 @@ contains
     if (present(absolute)) options%absolute = absolute
     if (present(iterations)) options%iterations = int(iterations, c_int)
     if (present(restart)) options%restart = int(restart, c_int)
+    if (present(smoothing)) options%smoothing = int(smoothing, c_int)
     if (present(singular)) options%singular = merge(1_c_int, 0_c_int, singular)
     made = c_null_ptr
     code = c_solver_create(x%handle, min(size(offsets, 2, c_int), size(coefficients, kind=c_int)), &
@@ -1206,6 +1316,11 @@ contains
       call keep(solver%handle, solver%owner, made)
     end if
     call answer(code, ierr)
+  end subroutine
+  subroutine solver_update(solver, ierr)
+    class(shard_solver), intent(in) :: solver
+    integer, intent(out), optional :: ierr
+    call answer(c_solver_update(solver%handle), ierr)
   end subroutine
   subroutine solver_apply(solver, y, x, ierr)
     class(shard_solver), intent(in) :: solver
@@ -1229,6 +1344,142 @@ contains
     if (present(residual)) residual = result%residual
     call answer(code, ierr)
   end subroutine
+
+  !> Makes the network of this name on a mesh, with new parameters. Collective, as all that follows.
+  subroutine network_open(network, mesh, name, ierr)
+    class(shard_network), intent(inout) :: network
+    type(shard_mesh), intent(in) :: mesh
+    character(*), intent(in) :: name
+    integer, intent(out), optional :: ierr
+    type(c_ptr) :: made
+    integer(c_int) :: code
+    made = c_null_ptr
+    code = c_network_open(mesh%handle, name//c_null_char, made)
+    if (code == 0) then
+      call network%release()
+      call keep(network%handle, network%owner, made)
+    end if
+    call answer(code, ierr)
+  end subroutine
+  !> Reads the parameters from a safetensors file, such as PyTorch writes. `prefix`: of the names in it.
+  subroutine network_load(network, path, prefix, ierr)
+    class(shard_network), intent(in) :: network
+    character(*), intent(in) :: path
+    character(*), intent(in), optional :: prefix
+    integer, intent(out), optional :: ierr
+    if (present(prefix)) then
+      call answer(c_network_load(network%handle, path//c_null_char, prefix//c_null_char), ierr)
+    else
+      call answer(c_network_load(network%handle, path//c_null_char, c_null_char), ierr)
+    end if
+  end subroutine
+  subroutine network_save(network, path, ierr)
+    class(shard_network), intent(in) :: network
+    character(*), intent(in) :: path
+    integer, intent(out), optional :: ierr
+    call answer(c_network_save(network%handle, path//c_null_char), ierr)
+  end subroutine
+  subroutine network_restore(network, path, ierr)
+    class(shard_network), intent(in) :: network
+    character(*), intent(in) :: path
+    integer, intent(out), optional :: ierr
+    call answer(c_network_restore(network%handle, path//c_null_char), ierr)
+  end subroutine
+  !> y = network(x). Any partitions, halos and strides; x's halo isn't read, y's isn't written.
+  subroutine network_apply(network, y, x, ierr)
+    class(shard_network), intent(in) :: network
+    type(shard_field), intent(in) :: y, x
+    integer, intent(out), optional :: ierr
+    call answer(c_network_apply(network%handle, y%handle, x%handle), ierr)
+  end subroutine
+  !> From dy = dJ/dy at the x of the last apply: sets dx = dJ/dx if it is there, and adds to the parameters' gradients.
+  subroutine network_pullback(network, dy, dx, ierr)
+    class(shard_network), intent(in) :: network
+    type(shard_field), intent(in) :: dy
+    type(shard_field), intent(in), optional :: dx
+    integer, intent(out), optional :: ierr
+    type(c_ptr) :: to
+    to = c_null_ptr
+    if (present(dx)) to = dx%handle
+    call answer(c_network_pullback(network%handle, to, dy%handle), ierr)
+  end subroutine
+  subroutine network_set_training(network, training, ierr)
+    class(shard_network), intent(in) :: network
+    logical, intent(in) :: training
+    integer, intent(out), optional :: ierr
+    call answer(c_network_set_training(network%handle, merge(1_c_int, 0_c_int, training)), ierr)
+  end subroutine
+  !> kind: sgd, adam or adamw, with PyTorch's defaults. `clip`: the gradients' largest norm.
+  subroutine network_set_optimiser(network, kind, learning_rate, momentum, beta1, beta2, eps, weight_decay, clip, ierr)
+    class(shard_network), intent(in) :: network
+    integer(c_int), intent(in) :: kind
+    real(real64), intent(in), optional :: learning_rate, momentum, beta1, beta2, eps, weight_decay, clip
+    integer, intent(out), optional :: ierr
+    type(c_optimiser_options) :: options
+    options%kind = kind
+    if (present(learning_rate)) options%learning_rate = learning_rate
+    if (present(momentum)) options%momentum = momentum
+    if (present(beta1)) options%beta1 = beta1
+    if (present(beta2)) options%beta2 = beta2
+    if (present(eps)) options%eps = eps
+    if (present(weight_decay)) options%weight_decay = weight_decay
+    if (present(clip)) options%clip = clip
+    call answer(c_network_set_optimiser(network%handle, options), ierr)
+  end subroutine
+  !> Sums the gradients over the ranks, changes the parameters, sets the gradients to 0. `norm`: of the gradients.
+  subroutine network_step(network, learning_rate, norm, ierr)
+    class(shard_network), intent(in) :: network
+    real(real64), intent(in), optional :: learning_rate
+    real(real64), intent(out), optional :: norm
+    integer, intent(out), optional :: ierr
+    real(c_double) :: rate, found
+    integer(c_int) :: code
+    rate = 0
+    found = 0
+    if (present(learning_rate)) rate = learning_rate
+    code = c_network_step(network%handle, rate, found)
+    if (present(norm)) norm = found
+    call answer(code, ierr)
+  end subroutine
+  !> All parameters and this rank's part of their gradients, in the network's memory; null() if they are of another
+  !! kind. Local.
+  subroutine network_parameters_32(network, values, gradients, ierr)
+    class(shard_network), intent(in) :: network
+    real(real32), pointer, intent(out) :: values(:)
+    real(real32), pointer, intent(out), optional :: gradients(:)
+    integer, intent(out), optional :: ierr
+    type(c_ptr) :: of_values, of_gradients
+    integer(c_int64_t) :: count
+    values => null()
+    if (present(gradients)) gradients => null()
+    if (.not. has_parameters(network, in_float, count, of_values, of_gradients, ierr)) return
+    call c_f_pointer(of_values, values, [count])
+    if (present(gradients)) call c_f_pointer(of_gradients, gradients, [count])
+  end subroutine
+  subroutine network_parameters_64(network, values, gradients, ierr)
+    class(shard_network), intent(in) :: network
+    real(real64), pointer, intent(out) :: values(:)
+    real(real64), pointer, intent(out), optional :: gradients(:)
+    integer, intent(out), optional :: ierr
+    type(c_ptr) :: of_values, of_gradients
+    integer(c_int64_t) :: count
+    values => null()
+    if (present(gradients)) gradients => null()
+    if (.not. has_parameters(network, in_double, count, of_values, of_gradients, ierr)) return
+    call c_f_pointer(of_values, values, [count])
+    if (present(gradients)) call c_f_pointer(of_gradients, gradients, [count])
+  end subroutine
+  logical function has_parameters(network, type, count, values, gradients, ierr) result(has)
+    class(shard_network), intent(in) :: network
+    integer(c_int), intent(in) :: type
+    integer(c_int64_t), intent(out) :: count
+    type(c_ptr), intent(out) :: values, gradients
+    integer, intent(out), optional :: ierr
+    integer(c_int) :: code, of_type
+    code = c_network_parameters(network%handle, of_type, count, values, gradients)
+    has = code == 0 .and. of_type == type
+    call answer(code, ierr)
+  end function
 
   !> The sum of all owned elements. Collective.
   function sum_of(field, order, ierr) result(value)

@@ -469,7 +469,7 @@ TEST(C, FilesAreThoseOfCpp) {
   EXPECT_EQ(shard_checkpoint_load("none", 1, &own, 2, numbers), shard_error_io);
   EXPECT_EQ(shard_checkpoint_load(nullptr, 1, &own, 2, numbers), shard_error_argument);
   // the dimensions in the opposite order aren't those of the file
-  EXPECT_EQ(shard_field_reversed_in_files(own, 1), shard_ok);
+  EXPECT_EQ(shard_field_reversed(own, 1), shard_ok);
   EXPECT_EQ(shard_checkpoint_load((path + ".st").c_str(), 1, &own, 2, numbers),
             shard_error_argument);
 

@@ -48,6 +48,7 @@ program fortran_test
   call couplings()
   call files()
   call solvers()
+  call networks()
   call errors()
   call shared_handles()
   call mesh%release()
@@ -556,11 +557,87 @@ contains
     x = 0
     call solver%solve(of_x, of_b, converged, iterations)
     call expect(converged .and. iterations > 3, 'it converges')
+    call solver%create(of_x, reshape([0, 0, 1, 0, -1, 0, 0, 1, 0, -1], [2, 5]), &
+                       [of_centre, of_side, of_side, of_side, of_side], preconditioner=multigrid, relative=1e-12_real64)
+    call solver%update()
+    x = 0
+    call solver%solve(of_x, of_b, converged, iterations)
+    call expect(converged .and. iterations > 1, 'multigrid converges')
     do j = j0, j1
       do i = i0, i1
         call expect(abs(x(i, j) - value(i, j, 0)) < 1e-8, 'a solution')
       end do
     end do
+  end subroutine
+  !> A convolution along the second dimension, as a shift by one row, then trained.
+  subroutine networks()
+    interface
+      subroutine register_networks() bind(c)
+      end subroutine
+    end interface
+    real(real64), allocatable, target :: x(:, :), y(:, :), dx(:, :)
+    real(real64), pointer :: weights(:), gradients(:)
+    real(real32), pointer :: none(:)
+    real(real64) :: norm, error, before
+    type(shard_field) :: of_x, of_y, of_dx
+    type(shard_dim) :: two(2)
+    type(shard_network) :: network
+    integer :: i, j, i0, i1, j0, j1, step, ierr
+    call part(1, nx, i0, i1)
+    call part(2, ny, j0, j1)
+    allocate (x(i0 - 2:i1 + 2, j0 - 1:j1 + 1), source=0._real64)
+    allocate (y, dx, mold=x)
+    do j = j0, j1
+      do i = i0, i1
+        x(i, j) = value(i, j, 0)
+      end do
+    end do
+    two(1:2) = dims_of_two()
+    call of_x%wrap(mesh, x, two)
+    call of_y%wrap(mesh, y, two)
+    call of_dx%wrap(mesh, dx, two)
+    call register_networks()
+    call network%open(mesh, 'rows')
+    call network%parameters(weights, gradients)
+    call expect(size(weights) == 4, 'three weights and a bias')
+    call network%parameters(none)
+    call expect(.not. associated(none), 'of another kind')
+    weights = [0, 0, 1, 0]
+    call network%apply(of_y, of_x)
+    do j = j0, j1
+      do i = i0, i1
+        call expect(y(i, j) == merge(value(i, j + 1, 0), 0._real64, j < ny), 'the next row')
+        y(i, j) = value(i, j, 0)
+      end do
+    end do
+    call network%pullback(of_y, of_dx)
+    do j = j0, j1
+      do i = i0, i1
+        call expect(dx(i, j) == merge(value(i, j - 1, 0), 0._real64, j > 1), 'its transpose')
+      end do
+    end do
+    gradients = 0
+    weights = [0.1_real64, 0.7_real64, 0.1_real64, 0._real64]
+    call network%set_optimiser(adam, learning_rate=0.05_real64)
+    before = huge(before)
+    do step = 1, 40
+      call network%apply(of_y, of_x)
+      do j = j0, j1
+        do i = i0, i1
+          y(i, j) = y(i, j) - x(i, j)  ! of half the square
+        end do
+      end do
+      error = dot_of(of_y, of_y)
+      if (step == 1) before = error
+      call network%pullback(of_y)
+      call network%step(norm=norm)
+      call expect(norm > 0 .and. all(gradients == 0), 'a step')
+    end do
+    call expect(error < 0.02*before, 'it learns')
+    call expect(index(network%describe(), '"rows" of 4 parameters') > 0, 'described')
+    call expect(len(of_x%describe()) > 20, 'a field described')
+    call network%open(mesh, 'no such', ierr=ierr)
+    call expect(ierr == 1 .and. index(shard_message(), '"rows"') > 0, 'a wrong name')
   end subroutine
   function dims_of_two() result(two)
     type(shard_dim) :: two(2)

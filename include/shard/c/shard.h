@@ -266,9 +266,9 @@ int shard_coupling_run(shard_coupling coupling);
  * the ranks of both sides. */
 int shard_coupling_adjoint(shard_coupling coupling);
 
-/** In files the field has its dimensions in the opposite order (`reversed` = 1), which is that of
- * Fortran's arrays: a file's last dimension is the fastest. Local. */
-int shard_field_reversed_in_files(shard_field field, int reversed);
+/** In files and for networks the field has its dimensions in the opposite order (`reversed` = 1),
+ * which is that of Fortran's arrays: the last dimension of a file or network is the fastest. Local. */
+int shard_field_reversed(shard_field field, int reversed);
 /** Writes the owned elements of fields, under their names, and `numbers` values that are the same on
  * every rank (a step, a time) into one safetensors file, which any number of ranks can read. `path`
  * is always the old file or a complete one. Collective over the fields' mesh. */
@@ -337,8 +337,14 @@ int shard_checksum(shard_field field, uint64_t* value);
 int shard_set_stream(void* stream);
 /** The method of a solver: conjugate gradients for a symmetric positive definite A, GMRES for others. */
 enum shard_method { shard_cg, shard_gmres };
-/** What a solver divides the residual by: nothing, or A's diagonal. */
-enum shard_preconditioner { shard_identity, shard_jacobi };
+/** What a solver applies to the residual. */
+enum shard_preconditioner {
+  shard_identity, /**< nothing */
+  shard_jacobi,   /**< 1 / A's diagonal */
+  shard_multigrid /**< a v-cycle with Galerkin products, for CG and a positive diagonal. Takes the
+                       number of iterations from growing with the extents; coarsens only dimensions
+                       that are strongly coupled (flat cells). Its setup costs several solves */
+};
 
 /** Options of a solver, the same on every rank. All zeros is CG to 1e-8 of b's norm. */
 typedef struct shard_solver_options {
@@ -350,6 +356,7 @@ typedef struct shard_solver_options {
   int restart;        /**< of GMRES: vectors before a restart; 0: 30 */
   int order;          /**< a shard_order; ordered: the same bits on every mesh */
   int singular;       /**< 1: A maps constants to 0 (no boundary fixes x) */
+  int smoothing;      /**< of multigrid: Chebyshev steps before and after each coarser level; 0: 2 */
 } shard_solver_options;
 
 /** How a solve ended, the same on every rank. */
@@ -367,7 +374,8 @@ typedef struct shard_solver_s* shard_solver;
 /** (A x)(i) = the sum over the points p of coefficients[p](i) x(i + offsets[p]). `offsets` has the
  * dimensions of each point in a row, as far as x's halo, whose boundaries it reads outside the
  * domain. All fields are of double, have x's partitions, and up to 3 dimensions. The coefficients
- * may change between solves, but for Jacobi's. Collective over the mesh. */
+ * may change between solves; the preconditioner is that of the ones at the creation, until an update.
+ * Collective over the mesh. */
 int shard_solver_create(shard_field x, int points, const int* offsets,
                         const shard_field* coefficients, const shard_solver_options* options,
                         shard_solver* solver);
@@ -375,11 +383,75 @@ int shard_solver_create(shard_field x, int points, const int* offsets,
 int shard_solver_retain(shard_solver solver);
 /** One owner less; *solver becomes NULL. Local. */
 int shard_solver_release(shard_solver* solver);
+/** The preconditioner of the coefficients as they are now. Collective. */
+int shard_solver_update(shard_solver solver);
 /** y = A x. Collective. */
 int shard_solver_apply(shard_solver solver, shard_field y, shard_field x);
 /** Solves for x, from the x that is given. 0 also if it didn't converge: see `result`. Collective. */
 int shard_solver_solve(shard_solver solver, shard_field x, shard_field b,
                        shard_solve_result* result);
+
+/** A network that a C++ file of the caller's has registered; see shard/c/network.hpp. */
+typedef struct shard_network_s* shard_network;
+/** Makes the network of this name on a mesh, with new parameters. Collective over the mesh. */
+int shard_network_open(shard_mesh mesh, const char* name, shard_network* network);
+/** Another owner. Local. */
+int shard_network_retain(shard_network network);
+/** One owner less; *network becomes NULL. The last release is collective over the mesh. */
+int shard_network_release(shard_network* network);
+/** Reads the parameters from a safetensors file, such as PyTorch writes; `prefix` of the names in
+ * the file, NULL for none. Collective. */
+int shard_network_load(shard_network network, const char* path, const char* prefix);
+/** y = network(x), the fields of [batch, channel, space...]; those of fewer dimensions are of one
+ * batch, or of one batch and channel. Any partitions, halos and strides: where the axes are the
+ * network's, values stay on their ranks. Halos of x aren't read, those of y aren't written.
+ * Collective over the mesh. */
+int shard_network_apply(shard_network network, shard_field y, shard_field x);
+/** From dy = dJ/dy at the x of the last apply: sets dx = dJ/dx, unless it is NULL, and adds dJ/dp to
+ * the gradients of the parameters p. Collective. */
+int shard_network_pullback(shard_network network, shard_field dx, shard_field dy);
+/** 1 (the default): training, 0: evaluation, without dropout and with running averages. Local; on
+ * every rank. */
+int shard_network_set_training(shard_network network, int training);
+/** All parameters, float or double (a shard_type), in the network's memory, and this rank's part of
+ * their gradients. Local. Any pointer may be NULL. */
+int shard_network_parameters(shard_network network, int* type, int64_t* count, void** values,
+                             void** gradients);
+/** The name of array `index` of the parameters, its first value and their number, or NULL beyond
+ * the last. Valid as long as the network. Local. */
+int shard_network_parameter(shard_network network, int64_t index, const char** name, int64_t* first,
+                            int64_t* count);
+
+/** A rule of training. */
+enum shard_optimiser { shard_sgd, shard_adam, shard_adamw };
+/** Options of an optimiser, PyTorch's names. A 0 of learning_rate (1e-3), beta1 (0.9), beta2 (0.999)
+ * and eps (1e-8) is their default. The same on every rank. */
+typedef struct shard_optimiser_options {
+  int kind;             /**< a shard_optimiser */
+  double learning_rate; /**< size of a step */
+  double momentum;      /**< of SGD */
+  double beta1;         /**< of Adam: decay of the mean */
+  double beta2;         /**< and of the mean square */
+  double eps;           /**< of Adam */
+  double weight_decay;  /**< 0: none */
+  double clip;          /**< more than 0: the gradients' largest norm */
+} shard_optimiser_options;
+/** Chooses the optimiser and forgets its state. Collective. */
+int shard_network_set_optimiser(shard_network network, const shard_optimiser_options* options);
+/** Sums the gradients over the ranks, changes the parameters, sets the gradients to 0.
+ * `learning_rate`: from now on, or 0 for the present one. `norm`, unless NULL: that of the
+ * gradients, before clipping. Collective. */
+int shard_network_step(shard_network network, double learning_rate, double* norm);
+/** Writes the parameters ("model.<name>") and the optimiser's state to a safetensors file.
+ * Collective. */
+int shard_network_save(shard_network network, const char* path);
+/** Reads them, with the same optimiser chosen (its options aren't in the file), on any number of
+ * ranks. Collective. */
+int shard_network_restore(shard_network network, const char* path);
+
+/** What a mesh, space, field, exchange, solver or network is, as text; "" for other handles. Valid
+ * until this thread's next shard_describe. Local. */
+int shard_describe(void* object, const char** text);
 
 /** Waits for all work on the device. */
 int shard_fence(void);
