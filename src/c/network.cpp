@@ -120,6 +120,12 @@ impl::NetworkField checked(const shard_network_s& of, const char* function,
   return lifted(field, network.rank);
 }
 
+/// A text, or an error on every rank if it is null on one.
+std::string given(const shard_network_s& of, const char* function, const char* text) {
+  impl::require_no_error(of.mesh->comm(), function, text == nullptr ? "a text is null" : "");
+  return text;
+}
+
 }  // namespace
 
 }  // namespace c
@@ -147,7 +153,7 @@ int shard_network_open(shard_mesh mesh, const char* name, shard_network* network
     shard_network& made = require(network, "the network to be made");
     auto handle         = std::make_unique<shard_network_s>();
     handle->mesh        = require(mesh, "the mesh").state;
-    handle->name        = &require(name, "the name");
+    handle->name        = shard::c::given(*handle, "network_open", name);
     handle->network     = shard::impl::make_network(handle->name, handle->mesh);
     made                = handle.release();
   });
@@ -159,17 +165,21 @@ int shard_network_release(shard_network* network) {
 
 int shard_network_load(shard_network network, const char* path, const char* prefix) {
   return guarded([&] {
-    require(network, "the network")
-        .network->load(&require(path, "the path"), prefix == nullptr ? "" : prefix);
+    const auto& of = require(network, "the network");
+    of.network->load(shard::c::given(of, "network_load", path), prefix == nullptr ? "" : prefix);
   });
 }
 int shard_network_save(shard_network network, const char* path) {
-  return guarded(
-      [&] { require(network, "the network").network->save(&require(path, "the path")); });
+  return guarded([&] {
+    const auto& of = require(network, "the network");
+    of.network->save(shard::c::given(of, "network_save", path));
+  });
 }
 int shard_network_restore(shard_network network, const char* path) {
-  return guarded(
-      [&] { require(network, "the network").network->restore(&require(path, "the path")); });
+  return guarded([&] {
+    const auto& of = require(network, "the network");
+    of.network->restore(shard::c::given(of, "network_restore", path));
+  });
 }
 
 int shard_network_apply(shard_network network, shard_field y, shard_field x) {
@@ -243,11 +253,15 @@ int shard_network_parameter(shard_network network, int64_t index, const char** n
 
 int shard_network_set_optimiser(shard_network network, const shard_optimiser_options* options) {
   return guarded([&] {
-    auto& of      = require(network, "the network");
-    const auto& o = require(options, "the options");
+    auto& of = require(network, "the network");
+    shard_optimiser_options none{};
+    none.kind     = -1;
+    const auto& o = options == nullptr ? none : *options;
     const auto in = [](double beta) { return beta >= 0.0 && beta < 1.0; };
     std::string wrong;
-    if (o.kind != shard_sgd && o.kind != shard_adam && o.kind != shard_adamw)
+    if (options == nullptr)
+      wrong = "the options are null";
+    else if (o.kind != shard_sgd && o.kind != shard_adam && o.kind != shard_adamw)
       wrong = "there is no optimiser " + shard::impl::text(o.kind);
     else if (!(o.learning_rate >= 0.0 && in(o.momentum) && in(o.beta1) && in(o.beta2) &&
                o.eps >= 0.0 && o.weight_decay >= 0.0 && o.clip >= 0.0))

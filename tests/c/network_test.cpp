@@ -240,6 +240,13 @@ TEST(C, NetworksHaveTheBitsOfCpp) {
   EXPECT_NE(std::string(shard_error_message()).find("\"corrector\", \"single\""), std::string::npos)
       << shard_error_message();
   EXPECT_EQ(none, nullptr);
+  // null on one rank is an error on all
+  EXPECT_EQ(shard_network_open(c_mesh, rank() == 0 ? nullptr : "single", &none),
+            shard_error_argument);
+  EXPECT_EQ(shard_network_load(network, rank() == 0 ? nullptr : "x", nullptr),
+            shard_error_argument);
+  EXPECT_EQ(shard_network_set_optimiser(network, rank() == 0 ? nullptr : &options),
+            shard_error_argument);
   if (ranks() > 1) {
     EXPECT_EQ(shard_network_open(c_mesh, rank() == 0 ? "single" : "corrector", &none),
               shard_error_agreement);
