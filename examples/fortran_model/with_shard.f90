@@ -23,19 +23,20 @@ contains
     class(halos_with_shard), intent(inout) :: halos
     type(domain), intent(in) :: d
     real(wp), intent(inout), target :: q(1 - halo:d%nx + halo, 1 - halo:d%ny + halo, variables)
+    character(2), parameter :: names(variables) = ['h ', 'hu', 'hv']
     type(shard_dim) :: dims(2)
     integer :: k
     call halos%mesh%create(d%comm, [d%px, d%py])
     dims(1) = shard_dim(d%gx, axis=1, halo=halo, boundary=periodic(), first=d%first_x)
     do k = 1, variables
       dims(2) = shard_dim(d%gy, axis=2, halo=halo, boundary=symmetric(odd=k == iv), first=d%first_y)
-      call halos%of(k)%wrap(halos%mesh, q(:, :, k), dims)
+      call halos%of(k)%wrap(halos%mesh, q(:, :, k), dims, name=trim(names(k)))
     end do
     call halos%plan%plan(halos%of, faces=.true.)
     allocate (halos%energy(d%nx, d%ny))
     dims(1) = shard_dim(d%gx, axis=1, first=d%first_x)
     dims(2) = shard_dim(d%gy, axis=2, first=d%first_y)
-    call halos%of_energy%wrap(halos%mesh, halos%energy, dims)
+    call halos%of_energy%wrap(halos%mesh, halos%energy, dims, name='energy')
   end subroutine
 
   subroutine fill(halos, d, q)
