@@ -8,7 +8,8 @@ module with_shard
 
   type, extends(halo_code), public :: halos_with_shard
     type(shard_mesh) :: mesh
-    type(shard_field) :: of(variables), of_energy
+    type(shard_field), allocatable :: of(:)
+    type(shard_field) :: of_energy
     type(shard_exchange) :: plan
     real(wp), allocatable :: energy(:, :)
   contains
@@ -27,6 +28,7 @@ contains
     type(shard_dim) :: dims(2)
     integer :: k
     call halos%mesh%create(d%comm, [d%px, d%py])
+    allocate (halos%of(variables))
     dims(1) = shard_dim(d%gx, axis=1, halo=halo, boundary=periodic(), first=d%first_x)
     do k = 1, variables
       dims(2) = shard_dim(d%gy, axis=2, halo=halo, boundary=symmetric(odd=k == iv), first=d%first_y)
