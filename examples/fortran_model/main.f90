@@ -1,8 +1,8 @@
 ! SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 ! A Fortran model with its own MPI code, and the same with the module shard (docs/fortran.md).
 !
-!   fortran_model                 both beside a run on one rank: the same bits; then what the library adds
-!   fortran_model time NX NY N    time of N steps of both, in turn
+!   fortran_model                        both beside a run on one rank: the same bits; then what the library adds
+!   fortran_model time NX NY N ROUNDS    time of N steps of both, in turn
 program fortran_model
   use, intrinsic :: iso_fortran_env, only: int64
   use mpi
@@ -220,37 +220,33 @@ contains
     checksum = checksum_of(of_heat)
   end subroutine
 
-  !> Time of a step and of an update of the halos, of both versions in turn.
+  !> Time of a step and of an update of the halos, of both versions in turn: of one model, whose memory is the same.
   subroutine time_both()
-    integer, parameter :: rounds = 21
-    type(model), target :: hand, with
+    type(model), target :: m
     type(halos_by_hand) :: of_hand
     type(halos_with_shard) :: of_with
-    real(wp) :: steps_of(rounds, 2), halos_of(rounds, 2)
-    integer :: sizes(3), r, n, turn
+    real(wp), allocatable :: steps_of(:, :), halos_of(:, :)
+    integer :: sizes(4), r, n, turn
     character(20) :: text
-    do n = 1, 3
+    do n = 1, size(sizes)
       call get_command_argument(n + 1, text)
       read (text, *) sizes(n)
     end do
-    call start_model(hand, MPI_COMM_WORLD, sizes(1), sizes(2))
-    call start_model(with, MPI_COMM_WORLD, sizes(1), sizes(2))
-    call of_hand%start(hand%d)
-    call of_with%start(with%d, with%q(:, :, :, 1))
-    do r = 1, rounds
+    call start_model(m, MPI_COMM_WORLD, sizes(1), sizes(2))
+    call of_hand%start(m%d)
+    call of_with%start(m%d, m%q(:, :, :, 1))
+    allocate (steps_of(sizes(4), 2), halos_of(sizes(4), 2))
+    do r = 1, sizes(4)
       do turn = r, r + 1
         if (modulo(turn, 2) == 0) then
-          call time_one(hand, of_hand, sizes(3), steps_of(r, 1), halos_of(r, 1))
+          call time_one(m, of_hand, sizes(3), steps_of(r, 1), halos_of(r, 1))
         else
-          call time_one(with, of_with, sizes(3), steps_of(r, 2), halos_of(r, 2))
+          call time_one(m, of_with, sizes(3), steps_of(r, 2), halos_of(r, 2))
         end if
       end do
     end do
-    associate (nx => with%d%nx, ny => with%d%ny)
-      call expect(all(same(hand%q(1:nx, 1:ny, :, hand%now), with%q(1:nx, 1:ny, :, with%now))), 'both have the same bits')
-    end associate
     if (me > 0) return
-    print '(i0, " x ", i0, " cells, ", i0, " ranks (", i0, " x ", i0, ")")', sizes(1:2), ranks, with%d%px, with%d%py
+    print '(i0, " x ", i0, " cells, ", i0, " ranks (", i0, " x ", i0, ")")', sizes(1:2), ranks, m%d%px, m%d%py
     print '(a)', '          by hand   with shard   ratio   median of the rounds'' ratios (least of the rounds, microseconds)'
     call print_times('step  ', steps_of)
     call print_times('halos ', halos_of)
