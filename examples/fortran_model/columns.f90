@@ -34,16 +34,18 @@ contains
     integer, intent(in) :: lanes, nproma
     real(wp), intent(in) :: depth(nproma)
     real(wp), intent(inout) :: heat(nproma, levels)
-    real(wp) :: upper(nproma, levels), rate, pivot
+    real(wp) :: upper(nproma, levels), rate(nproma), pivot
     integer :: k, lane
-    do k = 1, levels
+    do lane = 1, lanes
+      rate(lane) = 1e4_wp*(levels/depth(lane))**2
+      upper(lane, 1) = rate(lane)/(1 + rate(lane))
+      heat(lane, 1) = heat(lane, 1)/(1 + rate(lane))
+    end do
+    do k = 2, levels
       do lane = 1, lanes
-        rate = 1e4_wp*(levels/depth(lane))**2
-        pivot = 1 + merge(1, 2, k == 1 .or. k == levels)*rate
-        if (k > 1) pivot = pivot - rate*upper(lane, k - 1)
-        upper(lane, k) = rate/pivot
-        if (k > 1) heat(lane, k) = heat(lane, k) + rate*heat(lane, k - 1)
-        heat(lane, k) = heat(lane, k)/pivot
+        pivot = 1 + merge(1, 2, k == levels)*rate(lane) - rate(lane)*upper(lane, k - 1)
+        upper(lane, k) = rate(lane)/pivot
+        heat(lane, k) = (heat(lane, k) + rate(lane)*heat(lane, k - 1))/pivot
       end do
     end do
     do k = levels - 1, 1, -1
