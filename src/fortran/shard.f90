@@ -82,6 +82,7 @@ module shard
   type, extends(shard_object) :: shard_space
   contains
     procedure :: create => space_create       !< space%create(mesh, axis, ids, owned, layers)
+    final :: space_final
   end type
 
   !> An array of the model's with its halo.
@@ -90,6 +91,7 @@ module shard
     procedure :: wrap => field_wrap           !< t%wrap(mesh, temperature, [shard_dim(...), shard_dim(...)])
     procedure :: rebind => field_rebind       !< another array of the same extents and strides
     procedure :: owned => field_owned         !< first (from 1) and count of a dimension
+    final :: field_final
   end type
 
   !> A plan that fills the halos of fields.
@@ -104,6 +106,7 @@ module shard
     procedure :: start => exchange_start
     procedure :: start_adjoint => exchange_start_adjoint
     procedure :: finish => exchange_finish
+    final :: exchange_final
   end type
 
   !> Moves fields between two meshes.
@@ -692,6 +695,21 @@ contains
     type(shard_object), intent(inout) :: object
     integer :: ierr
     call object%release(ierr)
+  end subroutine
+
+  !> gfortran hands the base's finaliser a copy of an array that is a component of another type; a type's own gets the
+  !! array itself.
+  impure elemental subroutine space_final(space)
+    type(shard_space), intent(inout) :: space
+    call object_final(space%shard_object)
+  end subroutine
+  impure elemental subroutine field_final(field)
+    type(shard_field), intent(inout) :: field
+    call object_final(field%shard_object)
+  end subroutine
+  impure elemental subroutine exchange_final(exchange)
+    type(shard_exchange), intent(inout) :: exchange
+    call object_final(exchange%shard_object)
   end subroutine
 
   subroutine answer(code, ierr)

@@ -23,9 +23,26 @@ contains
   end subroutine
 end module
 
+!> Counts the copies of a communicator that were freed.
+module freed_communicators
+  use mpi
+  implicit none
+  integer(MPI_ADDRESS_KIND), parameter :: mark = 7
+  integer :: freed = 0
+contains
+  subroutine count_freed(comm, key, value, extra, info)
+    integer, intent(in) :: comm, key
+    integer(MPI_ADDRESS_KIND), intent(in) :: value, extra
+    integer, intent(out) :: info
+    if (value == mark .and. extra == mark .and. comm /= MPI_COMM_NULL .and. key /= MPI_KEYVAL_INVALID) freed = freed + 1
+    info = MPI_SUCCESS
+  end subroutine
+end module
+
 program fortran_test
   use, intrinsic :: iso_c_binding
   use, intrinsic :: iso_fortran_env, only: int64, real32, real64
+  use freed_communicators
   use mpi
   use own_boundary
   use shard
@@ -51,6 +68,7 @@ program fortran_test
   call networks()
   call errors()
   call shared_handles()
+  call last_shares()
   call mesh%release()
   call shard_finalize()
   call MPI_Allreduce(failures, all_failures, 1, MPI_INTEGER, MPI_SUM, MPI_COMM_WORLD, info)
@@ -693,6 +711,36 @@ contains
     list(2) = b
     call plan%run()
     call expect(sum_of(list(1)) >= 4, 'shared handles')
+  end subroutine
+  !> A mesh ends with the last of its fields, which are components of another type.
+  subroutine last_shares()
+    integer :: comm, key, before
+    call MPI_Comm_dup(MPI_COMM_WORLD, comm, info)
+    call MPI_Comm_create_keyval(MPI_COMM_DUP_FN, count_freed, key, mark, info)
+    call MPI_Comm_set_attr(comm, key, mark, info)
+    before = freed
+    call leave_fields(comm)
+    call expect(freed == before + 1, 'the last of shares')
+    call MPI_Comm_free(comm, info)
+    call MPI_Comm_free_keyval(key, info)
+  end subroutine
+  subroutine leave_fields(comm)
+    integer, intent(in) :: comm
+    real(real64), target :: x(4)
+    type :: model
+      type(shard_mesh) :: mesh
+      type(shard_field) :: both(2)
+      type(shard_exchange) :: plans(2)
+      type(shard_space) :: spaces(2)
+    end type
+    type(model) :: m
+    integer :: i
+    call m%mesh%create(comm, [0])
+    do i = 1, 2
+      call m%both(i)%wrap(m%mesh, x, [shard_dim(size(x))])
+      call m%plans(i)%plan([m%both(i)])
+      call m%spaces(i)%create(m%mesh, 1, [int(me, int64)], 1)
+    end do
   end subroutine
   function made(x) result(field)
     real(real64), intent(in), target :: x(:)
