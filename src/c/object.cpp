@@ -10,3 +10,6 @@ int shard_object_release(void** object) {
   *object        = held;
   return code;
 }
+int shard_argument_refused(const char* message) {
+  return shard::c::fail(shard_error_argument, message);
+}
