@@ -16,3 +16,8 @@ install(FILES
   cmake/FindNCCL.cmake
   cmake/FindPnetCDF.cmake
   DESTINATION ${shard_cmake_dir})
+
+include(ShardPkgConfig)
+
+configure_file(packaging/modulefiles/shard.lua.in modulefiles/${PROJECT_VERSION}.lua @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/modulefiles/${PROJECT_VERSION}.lua DESTINATION ${CMAKE_INSTALL_DATADIR}/modulefiles/shard)

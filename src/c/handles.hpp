@@ -132,6 +132,8 @@ extern "C" {
 /// share one procedure.
 int shard_object_retain(void* object);
 int shard_object_release(void** object);  ///< as above; *object becomes NULL
+/// Ends a call of the Fortran module with shard_error_argument and this sentence.
+int shard_argument_refused(const char* message);
 }
 
 struct shard_mesh_s : shard::c::Counted {

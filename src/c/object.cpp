@@ -20,3 +20,7 @@ int shard_describe(void* object, const char** text) {
     shard::c::require(text, "the text") = last.c_str();
   });
 }
+
+int shard_argument_refused(const char* message) {
+  return shard::c::fail(shard_error_argument, message);
+}

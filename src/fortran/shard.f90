@@ -210,6 +210,12 @@ module shard
   procedure(shard_error_handler), pointer, save :: handler => null()
 
   interface
+    function c_comm(comm, value) bind(c, name='shard_fortran_comm') result(code)
+      import c_int
+      type(*), dimension(..), intent(in) :: comm
+      integer(c_int), intent(out) :: value
+      integer(c_int) :: code
+    end function
     function c_initialize(comm) bind(c, name='shard_initialize_f') result(code)
       import c_int
       integer(c_int), value :: comm
@@ -727,11 +733,15 @@ contains
     end if
   end subroutine
 
-  !> Starts Kokkos unless it is running. Collective over the communicator (of mpi; %mpi_val of mpi_f08's).
+  !> Starts Kokkos unless it is running. Collective over the communicator: an integer of mpi, or mpi_f08's
+  !! type(MPI_Comm).
   subroutine shard_initialize(comm, ierr)
-    integer, intent(in) :: comm
+    type(*), dimension(..), intent(in) :: comm
     integer, intent(out), optional :: ierr
-    call answer(c_initialize(int(comm, c_int)), ierr)
+    integer(c_int) :: code, of_mpi
+    code = c_comm(comm, of_mpi)
+    if (code == 0) code = c_initialize(of_mpi)
+    call answer(code, ierr)
   end subroutine
 
   !> Ends what shard_initialize started.
@@ -854,12 +864,14 @@ contains
   !> A mesh with this many ranks along each axis, 0 for those to be chosen. Collective.
   subroutine mesh_create(mesh, comm, sizes, ierr)
     class(shard_mesh), intent(inout) :: mesh
-    integer, intent(in) :: comm, sizes(:)
+    type(*), dimension(..), intent(in) :: comm
+    integer, intent(in) :: sizes(:)
     integer, intent(out), optional :: ierr
     type(c_ptr) :: made
-    integer(c_int) :: code
+    integer(c_int) :: code, of_mpi
     made = c_null_ptr
-    code = c_mesh_create(int(comm, c_int), int(size(sizes), c_int), int(sizes, c_int), made)
+    code = c_comm(comm, of_mpi)
+    if (code == 0) code = c_mesh_create(of_mpi, int(size(sizes), c_int), int(sizes, c_int), made)
     if (code == 0) then
       call mesh%release()
       call keep(mesh%handle, mesh%owner, made)
@@ -1070,16 +1082,17 @@ contains
   !! leaves it out. Collective over `comm`, which has the ranks of both.
   subroutine coupling_create(coupling, comm, to, from, ierr)
     class(shard_coupling), intent(inout) :: coupling
-    integer, intent(in) :: comm
+    type(*), dimension(..), intent(in) :: comm
     type(shard_field), intent(in), optional :: to(:), from(:)
     integer, intent(out), optional :: ierr
     type(c_ptr), allocatable :: of_to(:), of_from(:)
     type(c_ptr) :: made
-    integer(c_int) :: code
+    integer(c_int) :: code, of_mpi
     of_to = handles_of(to)
     of_from = handles_of(from)
     made = c_null_ptr
-    code = c_coupling_create(int(comm, c_int), size(of_to, kind=c_int), of_to, size(of_from, kind=c_int), of_from, made)
+    code = c_comm(comm, of_mpi)
+    if (code == 0) code = c_coupling_create(of_mpi, size(of_to, kind=c_int), of_to, size(of_from, kind=c_int), of_from, made)
     if (code == 0) then
       call coupling%release()
       call keep(coupling%handle, coupling%owner, made)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception */
 /* What a Fortran array is: its address, type, extents and strides, from the descriptor that Fortran
- * 2018 passes for type(*), dimension(..). Compiled by the C compiler that belongs to the Fortran
+ * 2018 passes for type(*), dimension(..); and what a communicator is. Compiled by the C compiler that belongs to the Fortran
  * compiler, because the descriptor and its codes are the compiler's own. */
 #include <ISO_Fortran_binding.h>
 
@@ -49,4 +49,22 @@ int shard_fortran_scatter(shard_field field, CFI_cdesc_t* array, int root) {
   for (int d = 0; d < array->rank; ++d)
     strides[d] = array->dim[d].sm / (CFI_index_t)array->elem_len;
   return shard_scatter(field, array->base_addr, strides, root);
+}
+
+int shard_argument_refused(const char* message);
+
+/* An integer of `use mpi`, or a type(MPI_Comm) of `use mpi_f08`: that integer and nothing else. By the
+ * descriptor the module knows both without a module of MPI, which would be one compiler's. */
+int shard_fortran_comm(CFI_cdesc_t* comm, MPI_Fint* value) {
+  const size_t bytes   = comm->elem_len;
+  const int is_integer = type_of(comm->type, bytes) == shard_int32 || type_of(comm->type, bytes) == shard_int64;
+  const int is_struct  = comm->type == CFI_type_struct || comm->type == CFI_type_other;
+  if (comm->rank == 0 && (is_integer || is_struct) && bytes == sizeof(MPI_Fint))
+    *value = *(const MPI_Fint*)comm->base_addr;
+  else if (comm->rank == 0 && is_integer && bytes == sizeof(int64_t))
+    *value = (MPI_Fint)*(const int64_t*)comm->base_addr;
+  else
+    return shard_argument_refused(
+        "shard: the communicator is neither an integer of mpi nor a type(MPI_Comm) of mpi_f08");
+  return shard_ok;
 }

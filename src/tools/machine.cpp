@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <map>
 
+#include "nccl_network.hpp"
 #include "shard/base/error.hpp"
 #include "shard/base/version.hpp"
 #include "shard/comm/impl/device_messages.hpp"
@@ -95,6 +96,18 @@ int allowed_cores() {
              : static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
 }
 
+/// NCCL's network, or why it can't be known.
+std::string network_words(MPI_Comm comm) {
+  try {
+    const std::string network = nccl_network(comm);
+    if (network.empty()) return "unknown: its log doesn't say";
+    if (network == "Socket") return "Socket: TCP, without a plugin for a faster network";
+    return network;
+  } catch (const NcclError& error) {
+    return std::string("unknown: ") + error.what();
+  }
+}
+
 std::string yes_no(bool yes) { return yes ? "yes" : "no"; }
 
 }  // namespace
@@ -153,6 +166,7 @@ std::vector<Fact> machine_facts(MPI_Comm comm) {
       shared);
   const std::string nccl = impl::nccl_version();
   add("transports", "nccl", nccl.empty() ? "no: not in this build" : nccl, nccl);
+  if (!nccl.empty()) say("transports", "nccl_network", network_words(comm));
   for (const auto& [name, kind] : {std::pair("cuda_memory", impl::DeviceKind::cuda),
                                    std::pair("rocm_memory", impl::DeviceKind::rocm)}) {
     const impl::DeviceMessages messages =

@@ -4,6 +4,7 @@
 #include <mpi.h>
 
 #include <cstddef>
+#include <cstdlib>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -11,6 +12,7 @@
 
 #include "comm/conformance.hpp"
 #include "fake.hpp"
+#include "nccl_network.hpp"
 #include "shard/comm/nccl_transport.hpp"
 #include "support/support.hpp"
 #include "support/thrown.hpp"
@@ -193,6 +195,16 @@ TEST_F(NcclGroupTest, OneRunIsOneGroupOnTheGivenStream) {
   nothing.post_receives(1);
   nothing.send_all(Stream{});
   EXPECT_EQ(fake::state().groups, 1);
+}
+
+TEST_F(NcclGroupTest, TheNetworkIsThatOfTheLog) {
+  fake::state().fails = "cudaGetDevice";
+  expect_parts(message_thrown_by<NcclError>([] { tools::nccl_network(MPI_COMM_WORLD); }),
+               {"no device for NCCL"});
+  fake::state().fails.clear();
+  EXPECT_EQ(tools::nccl_network(MPI_COMM_WORLD), rank() == 0 ? "Fake Fabric" : "");
+  for (const char* variable : {"NCCL_DEBUG", "NCCL_DEBUG_SUBSYS", "NCCL_DEBUG_FILE"})
+    unsetenv(variable);
 }
 
 TEST_F(NcclGroupTest, TheVersionIsTheLibrarys) {
