@@ -209,6 +209,84 @@ module shard
   end interface
   procedure(shard_error_handler), pointer, save :: handler => null()
 
+  !> Functions of C that take the same.
+  abstract interface
+    function of_object(object) bind(c) result(code)
+      import c_int, c_ptr
+      type(c_ptr), value :: object
+      integer(c_int) :: code
+    end function
+    function of_two(one, other) bind(c) result(code)
+      import c_int, c_ptr
+      type(c_ptr), value :: one, other
+      integer(c_int) :: code
+    end function
+    function of_three(object, one, other) bind(c) result(code)
+      import c_int, c_ptr
+      type(c_ptr), value :: object, one, other
+      integer(c_int) :: code
+    end function
+    function of_text(object, text) bind(c) result(code)
+      import c_int, c_ptr, c_char
+      type(c_ptr), value :: object
+      character(kind=c_char), intent(in) :: text(*)
+      integer(c_int) :: code
+    end function
+    function of_texts(object, text, other) bind(c) result(code)
+      import c_int, c_ptr, c_char
+      type(c_ptr), value :: object
+      character(kind=c_char), intent(in) :: text(*), other(*)
+      integer(c_int) :: code
+    end function
+    function of_flag(object, flag) bind(c) result(code)
+      import c_int, c_ptr
+      type(c_ptr), value :: object
+      integer(c_int), value :: flag
+      integer(c_int) :: code
+    end function
+    function of_value(object, value) bind(c) result(code)
+      import c_int, c_double, c_ptr
+      type(c_ptr), value :: object
+      real(c_double), intent(out) :: value
+      integer(c_int) :: code
+    end function
+    function of_nothing() bind(c) result(code)
+      import c_int
+      integer(c_int) :: code
+    end function
+  end interface
+  procedure(of_object), bind(c, name='shard_set_stream') :: c_set_stream
+  procedure(of_object), bind(c, name='shard_object_retain') :: c_object_retain
+  procedure(of_object), bind(c, name='shard_exchange_run') :: c_exchange_run
+  procedure(of_object), bind(c, name='shard_exchange_adjoint') :: c_exchange_adjoint
+  procedure(of_object), bind(c, name='shard_exchange_start') :: c_exchange_start
+  procedure(of_object), bind(c, name='shard_exchange_start_adjoint') :: c_exchange_start_adjoint
+  procedure(of_object), bind(c, name='shard_exchange_finish') :: c_exchange_finish
+  procedure(of_object), bind(c, name='shard_coupling_put') :: c_coupling_put
+  procedure(of_object), bind(c, name='shard_coupling_get') :: c_coupling_get
+  procedure(of_object), bind(c, name='shard_coupling_finish') :: c_coupling_finish
+  procedure(of_object), bind(c, name='shard_coupling_run') :: c_coupling_run
+  procedure(of_object), bind(c, name='shard_coupling_adjoint') :: c_coupling_adjoint
+  procedure(of_object), bind(c, name='shard_output_close') :: c_output_close
+  procedure(of_object), bind(c, name='shard_solver_update') :: c_solver_update
+  procedure(of_two), bind(c, name='shard_exchange_add') :: c_exchange_add
+  procedure(of_two), bind(c, name='shard_redistribute') :: c_redistribute
+  procedure(of_two), bind(c, name='shard_redistribute_adjoint') :: c_redistribute_adjoint
+  procedure(of_three), bind(c, name='shard_solver_apply') :: c_solver_apply
+  procedure(of_three), bind(c, name='shard_network_apply') :: c_network_apply
+  procedure(of_three), bind(c, name='shard_network_pullback') :: c_network_pullback
+  procedure(of_text), bind(c, name='shard_exchange_remove') :: c_exchange_remove
+  procedure(of_text), bind(c, name='shard_network_save') :: c_network_save
+  procedure(of_text), bind(c, name='shard_network_restore') :: c_network_restore
+  procedure(of_texts), bind(c, name='shard_output_time') :: c_output_time
+  procedure(of_texts), bind(c, name='shard_network_load') :: c_network_load
+  procedure(of_flag), bind(c, name='shard_field_reversed') :: c_reversed
+  procedure(of_flag), bind(c, name='shard_network_set_training') :: c_network_set_training
+  procedure(of_value), bind(c, name='shard_min') :: c_min
+  procedure(of_value), bind(c, name='shard_max') :: c_max
+  procedure(of_nothing), bind(c, name='shard_finalize') :: c_finalize
+  procedure(of_nothing), bind(c, name='shard_fence') :: c_fence
+
   interface
     function c_comm(comm, value) bind(c, name='shard_fortran_comm') result(code)
       import c_int
@@ -221,19 +299,6 @@ module shard
       integer(c_int), value :: comm
       integer(c_int) :: code
     end function
-    function c_finalize() bind(c, name='shard_finalize') result(code)
-      import c_int
-      integer(c_int) :: code
-    end function
-    function c_fence() bind(c, name='shard_fence') result(code)
-      import c_int
-      integer(c_int) :: code
-    end function
-    function c_set_stream(stream) bind(c, name='shard_set_stream') result(code)
-      import c_int, c_ptr
-      type(c_ptr), value :: stream
-      integer(c_int) :: code
-    end function
     function c_message() bind(c, name='shard_error_message') result(text)
       import c_ptr
       type(c_ptr) :: text
@@ -242,11 +307,6 @@ module shard
       import c_ptr, c_size_t
       type(c_ptr), value :: text
       integer(c_size_t) :: length
-    end function
-    function c_object_retain(handle) bind(c, name='shard_object_retain') result(code)
-      import c_int, c_ptr
-      type(c_ptr), value :: handle
-      integer(c_int) :: code
     end function
     function c_object_release(handle) bind(c, name='shard_object_release') result(code)
       import c_int, c_ptr
@@ -316,46 +376,10 @@ module shard
       type(c_ptr), intent(inout) :: exchange
       integer(c_int) :: code
     end function
-    function c_exchange_add(exchange, field) bind(c, name='shard_exchange_add') result(code)
-      import c_int, c_ptr
-      type(c_ptr), value :: exchange, field
-      integer(c_int) :: code
-    end function
-    function c_exchange_remove(exchange, name) bind(c, name='shard_exchange_remove') result(code)
-      import c_int, c_ptr, c_char
-      type(c_ptr), value :: exchange
-      character(kind=c_char), intent(in) :: name(*)
-      integer(c_int) :: code
-    end function
     function c_exchange_set_boundary(exchange, fill, context) bind(c, name='shard_exchange_set_boundary') result(code)
       import c_int, c_ptr, c_funptr
       type(c_ptr), value :: exchange, context
       type(c_funptr), value :: fill
-      integer(c_int) :: code
-    end function
-    function c_exchange_run(handle) bind(c, name='shard_exchange_run') result(code)
-      import c_int, c_ptr
-      type(c_ptr), value :: handle
-      integer(c_int) :: code
-    end function
-    function c_exchange_adjoint(handle) bind(c, name='shard_exchange_adjoint') result(code)
-      import c_int, c_ptr
-      type(c_ptr), value :: handle
-      integer(c_int) :: code
-    end function
-    function c_exchange_start(handle) bind(c, name='shard_exchange_start') result(code)
-      import c_int, c_ptr
-      type(c_ptr), value :: handle
-      integer(c_int) :: code
-    end function
-    function c_exchange_start_adjoint(handle) bind(c, name='shard_exchange_start_adjoint') result(code)
-      import c_int, c_ptr
-      type(c_ptr), value :: handle
-      integer(c_int) :: code
-    end function
-    function c_exchange_finish(handle) bind(c, name='shard_exchange_finish') result(code)
-      import c_int, c_ptr
-      type(c_ptr), value :: handle
       integer(c_int) :: code
     end function
     function c_coupling_create(comm, to_count, to, from_count, from, coupling) bind(c, name='shard_coupling_create_f') &
@@ -364,37 +388,6 @@ module shard
       integer(c_int), value :: comm, to_count, from_count
       type(c_ptr), intent(in) :: to(*), from(*)
       type(c_ptr), intent(inout) :: coupling
-      integer(c_int) :: code
-    end function
-    function c_coupling_put(handle) bind(c, name='shard_coupling_put') result(code)
-      import c_int, c_ptr
-      type(c_ptr), value :: handle
-      integer(c_int) :: code
-    end function
-    function c_coupling_get(handle) bind(c, name='shard_coupling_get') result(code)
-      import c_int, c_ptr
-      type(c_ptr), value :: handle
-      integer(c_int) :: code
-    end function
-    function c_coupling_finish(handle) bind(c, name='shard_coupling_finish') result(code)
-      import c_int, c_ptr
-      type(c_ptr), value :: handle
-      integer(c_int) :: code
-    end function
-    function c_coupling_run(handle) bind(c, name='shard_coupling_run') result(code)
-      import c_int, c_ptr
-      type(c_ptr), value :: handle
-      integer(c_int) :: code
-    end function
-    function c_coupling_adjoint(handle) bind(c, name='shard_coupling_adjoint') result(code)
-      import c_int, c_ptr
-      type(c_ptr), value :: handle
-      integer(c_int) :: code
-    end function
-    function c_reversed(field, reversed) bind(c, name='shard_field_reversed') result(code)
-      import c_int, c_ptr
-      type(c_ptr), value :: field
-      integer(c_int), value :: reversed
       integer(c_int) :: code
     end function
     function c_save(path, count, fields, numbers, values) bind(c, name='shard_checkpoint_save') result(code)
@@ -437,12 +430,6 @@ module shard
       real(c_double), intent(in) :: values(*)
       integer(c_int) :: code
     end function
-    function c_output_time(output, units, calendar) bind(c, name='shard_output_time') result(code)
-      import c_int, c_ptr, c_char
-      type(c_ptr), value :: output
-      character(kind=c_char), intent(in) :: units(*), calendar(*)
-      integer(c_int) :: code
-    end function
     function c_output_variable(output, name, type, rank, dimensions, long_name, units) &
         bind(c, name='shard_output_variable') result(code)
       import c_int, c_ptr, c_char
@@ -467,11 +454,6 @@ module shard
       real(c_double), value :: value
       integer(c_int) :: code
     end function
-    function c_output_close(handle) bind(c, name='shard_output_close') result(code)
-      import c_int, c_ptr
-      type(c_ptr), value :: handle
-      integer(c_int) :: code
-    end function
     function c_solver_create(x, points, offsets, coefficients, options, solver) bind(c, name='shard_solver_create') &
         result(code)
       import c_int, c_ptr, c_solver_options
@@ -483,30 +465,10 @@ module shard
       type(c_ptr), intent(inout) :: solver
       integer(c_int) :: code
     end function
-    function c_solver_update(solver) bind(c, name='shard_solver_update') result(code)
-      import c_int, c_ptr
-      type(c_ptr), value :: solver
-      integer(c_int) :: code
-    end function
-    function c_solver_apply(solver, y, x) bind(c, name='shard_solver_apply') result(code)
-      import c_int, c_ptr
-      type(c_ptr), value :: solver, y, x
-      integer(c_int) :: code
-    end function
     function c_solver_solve(solver, x, b, result) bind(c, name='shard_solver_solve') result(code)
       import c_int, c_ptr, c_solve_result
       type(c_ptr), value :: solver, x, b
       type(c_solve_result), intent(inout) :: result
-      integer(c_int) :: code
-    end function
-    function c_redistribute(to, from) bind(c, name='shard_redistribute') result(code)
-      import c_int, c_ptr
-      type(c_ptr), value :: to, from
-      integer(c_int) :: code
-    end function
-    function c_redistribute_adjoint(from, to) bind(c, name='shard_redistribute_adjoint') result(code)
-      import c_int, c_ptr
-      type(c_ptr), value :: from, to
       integer(c_int) :: code
     end function
     function c_gather(array, field, root) bind(c, name='shard_fortran_gather') result(code)
@@ -534,40 +496,6 @@ module shard
       type(c_ptr), value :: mesh
       character(kind=c_char), intent(in) :: name(*)
       type(c_ptr), intent(inout) :: network
-      integer(c_int) :: code
-    end function
-    function c_network_load(network, path, prefix) bind(c, name='shard_network_load') result(code)
-      import c_int, c_ptr, c_char
-      type(c_ptr), value :: network
-      character(kind=c_char), intent(in) :: path(*), prefix(*)
-      integer(c_int) :: code
-    end function
-    function c_network_save(network, path) bind(c, name='shard_network_save') result(code)
-      import c_int, c_ptr, c_char
-      type(c_ptr), value :: network
-      character(kind=c_char), intent(in) :: path(*)
-      integer(c_int) :: code
-    end function
-    function c_network_restore(network, path) bind(c, name='shard_network_restore') result(code)
-      import c_int, c_ptr, c_char
-      type(c_ptr), value :: network
-      character(kind=c_char), intent(in) :: path(*)
-      integer(c_int) :: code
-    end function
-    function c_network_apply(network, y, x) bind(c, name='shard_network_apply') result(code)
-      import c_int, c_ptr
-      type(c_ptr), value :: network, y, x
-      integer(c_int) :: code
-    end function
-    function c_network_pullback(network, dx, dy) bind(c, name='shard_network_pullback') result(code)
-      import c_int, c_ptr
-      type(c_ptr), value :: network, dx, dy
-      integer(c_int) :: code
-    end function
-    function c_network_set_training(network, training) bind(c, name='shard_network_set_training') result(code)
-      import c_int, c_ptr
-      type(c_ptr), value :: network
-      integer(c_int), value :: training
       integer(c_int) :: code
     end function
     function c_network_parameters(network, type, count, values, gradients) bind(c, name='shard_network_parameters') &
@@ -603,18 +531,6 @@ module shard
       import c_int, c_double, c_ptr
       type(c_ptr), value :: a, b
       integer(c_int), value :: order
-      real(c_double), intent(out) :: value
-      integer(c_int) :: code
-    end function
-    function c_min(field, value) bind(c, name='shard_min') result(code)
-      import c_int, c_double, c_ptr
-      type(c_ptr), value :: field
-      real(c_double), intent(out) :: value
-      integer(c_int) :: code
-    end function
-    function c_max(field, value) bind(c, name='shard_max') result(code)
-      import c_int, c_double, c_ptr
-      type(c_ptr), value :: field
       real(c_double), intent(out) :: value
       integer(c_int) :: code
     end function
