@@ -216,7 +216,6 @@ std::string shard_field_s::describe() const {
   return shard::impl::shard_picture(geometry, types.data(), value_size).text();
 }
 void shard_field_s::copy_blocks(bool fetches) const {
-  if (blocks == nullptr) return;
   const auto in = [&](const auto& space) {
     if (value_size == 4)
       shard::c::copy_blocks<std::uint32_t>(space, *this, fetches);

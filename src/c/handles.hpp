@@ -184,8 +184,12 @@ struct shard_field_s : shard::c::Counted {
 
   /// Before values are read, and after they were written: copies a blocked array to the field's
   /// memory and back. Nothing for others.
-  void fetch() const { copy_blocks(true); }
-  void store() const { copy_blocks(false); }
+  void fetch() const {
+    if (blocks != nullptr) copy_blocks(true);
+  }
+  void store() const {
+    if (blocks != nullptr) copy_blocks(false);
+  }
   std::string describe() const override;
 
  private:
