@@ -95,6 +95,7 @@ contains
     call of_alone%fill(alone%d, alone%q(:, :, :, alone%now))
     call of_with%fill(with%d, with%q(:, :, :, with%now))
     call check_columns(with, alone)
+    call check_network(with, of_with)
   end subroutine
 
   !> <H u, v> = <u, H' v> for the exchange H. Whole numbers, so that both sums are exact.
@@ -218,6 +219,60 @@ contains
     right = all(same(heat, computed))
     total = sum_of(of_heat, ordered)
     checksum = checksum_of(of_heat)
+  end subroutine
+
+  !> A network in the loop: it sees the depth after each step and learns what a diffusion would make of it.
+  subroutine check_network(m, halos)
+    type(model), intent(inout), target :: m
+    type(halos_with_shard), intent(inout) :: halos
+    interface
+      subroutine register_networks() bind(c)
+      end subroutine
+    end interface
+    type(shard_network) :: network
+    type(shard_field) :: of_x, of_y
+    type(shard_exchange) :: plan
+    type(shard_dim) :: dims(2)
+    real(wp), allocatable, target :: x(:, :), y(:, :)
+    real(wp), pointer :: parameters(:)
+    real(wp) :: error, first_error, largest(2)
+    integer :: i, j, n
+    associate (d => m%d)
+      allocate (x(1 - halo:d%nx + halo, 1 - halo:d%ny + halo), y(d%nx, d%ny))
+      dims(1) = shard_dim(gx, axis=1, halo=halo, boundary=periodic(), first=d%first_x)
+      dims(2) = shard_dim(gy, axis=2, halo=halo, boundary=reflect(), first=d%first_y)
+      call of_x%wrap(halos%mesh, x, dims, name='x')
+      dims(1) = shard_dim(gx, axis=1, first=d%first_x)
+      dims(2) = shard_dim(gy, axis=2, first=d%first_y)
+      call of_y%wrap(halos%mesh, y, dims, name='y')
+      call plan%plan([of_x], faces=.true.)
+      call register_networks()
+      call network%open(halos%mesh, 'smoother')
+      call network%set_optimiser(adam, learning_rate=0.01_wp)
+      do n = 1, 60
+        call step(m, halos)
+        x(1:d%nx, 1:d%ny) = m%q(1:d%nx, 1:d%ny, ih, m%now)
+        x = x - sum_of(of_x, ordered)/(gx*gy)
+        x = x/max(-min_of(of_x), max_of(of_x))
+        call plan%run()
+        call network%apply(of_y, of_x)
+        do j = 1, d%ny
+          do i = 1, d%nx
+            y(i, j) = y(i, j) - 0.6_wp*x(i, j) - 0.1_wp*(x(i - 1, j) + x(i + 1, j) + x(i, j - 1) + x(i, j + 1))
+          end do
+        end do
+        error = dot_of(of_y, of_y)/(gx*gy)
+        if (n == 1) first_error = error
+        y = y/(gx*gy)                    ! d(error/2)/dy
+        call network%pullback(of_y)
+        call network%step()
+      end do
+    end associate
+    call expect(error < 0.02_wp*first_error, 'a network learns in the loop')
+    call network%parameters(parameters)
+    largest = [maxval(parameters), -maxval(parameters)]
+    call MPI_Allreduce(MPI_IN_PLACE, largest, 2, MPI_DOUBLE_PRECISION, MPI_MAX, MPI_COMM_WORLD, ierr)
+    call expect(same(largest(1), -largest(2)), 'and has the same parameters on every rank')
   end subroutine
 
   !> Time of a step and of an update of the halos, of both versions in turn: of one model, whose memory is the same.
