@@ -76,6 +76,7 @@ module shard
     procedure :: create => mesh_create        !< mesh%create(comm, [0, 0])
     procedure :: axis => mesh_axis            !< size and coordinate (from 0) along an axis
     procedure :: owned => mesh_owned          !< first and count of a balanced dimension
+    final :: mesh_final
   end type
 
   !> Elements with global ids over an axis.
@@ -118,6 +119,7 @@ module shard
     procedure :: finish => coupling_finish    !< before the next put of a rank that doesn't get
     procedure :: run => coupling_run          !< all of it, on both sides together
     procedure :: adjoint => coupling_adjoint
+    final :: coupling_final
   end type
 
   !> A NetCDF file that all ranks write: declare, write, close. All is collective over the mesh.
@@ -131,6 +133,7 @@ module shard
     procedure, private :: output_write_field, output_write_number
     generic :: write => output_write_field, output_write_number  !< out%write('t', t, entry)
     procedure :: close => output_close
+    final :: output_final
   end type
 
   !> Solves A x = b for a stencil whose coefficients are fields.
@@ -140,6 +143,7 @@ module shard
     procedure :: update => solver_update      !< the preconditioner, after the coefficients have changed
     procedure :: apply => solver_apply        !< y = A x
     procedure :: solve => solver_solve        !< solver%solve(x, b, converged)
+    final :: solver_final
   end type
 
   !> A network that a C++ file of the model's has registered (shard/c/network.hpp). Its dimensions are those of the array
@@ -157,6 +161,7 @@ module shard
     procedure :: restore => network_restore
     procedure, private :: network_parameters_32, network_parameters_64
     generic :: parameters => network_parameters_32, network_parameters_64  !< pointers to values and gradients
+    final :: network_final
   end type
 
   type, bind(c) :: c_solver_options
@@ -632,6 +637,26 @@ contains
   impure elemental subroutine exchange_final(exchange)
     type(shard_exchange), intent(inout) :: exchange
     call object_final(exchange%shard_object)
+  end subroutine
+  impure elemental subroutine mesh_final(mesh)
+    type(shard_mesh), intent(inout) :: mesh
+    call object_final(mesh%shard_object)
+  end subroutine
+  impure elemental subroutine coupling_final(coupling)
+    type(shard_coupling), intent(inout) :: coupling
+    call object_final(coupling%shard_object)
+  end subroutine
+  impure elemental subroutine output_final(output)
+    type(shard_output), intent(inout) :: output
+    call object_final(output%shard_object)
+  end subroutine
+  impure elemental subroutine solver_final(solver)
+    type(shard_solver), intent(inout) :: solver
+    call object_final(solver%shard_object)
+  end subroutine
+  impure elemental subroutine network_final(network)
+    type(shard_network), intent(inout) :: network
+    call object_final(network%shard_object)
   end subroutine
 
   subroutine answer(code, ierr)
