@@ -16,7 +16,7 @@ module shard
   private
 
   public :: shard_initialize, shard_finalize, shard_message, shard_fence, shard_set_stream
-  public :: shard_mesh, shard_space, shard_field, shard_exchange, shard_coupling, shard_output, shard_solver, shard_network
+  public :: shard_mesh, shard_space, shard_allocation, shard_field, shard_exchange, shard_coupling, shard_output, shard_solver, shard_network
   public :: shard_dim, shard_boundary
   public :: zero, constant, periodic, reflect, symmetric, clamp, given, pole_fold, north_fold
   public :: redistribute, redistribute_adjoint, gather, scatter
@@ -84,6 +84,15 @@ module shard
   contains
     procedure :: create => space_create       !< space%create(mesh, axis, ids, owned, layers)
     final :: space_final
+  end type
+
+  !> Memory for an array, set to zero, which neighbours on the node read in place: an exchange copies long contiguous
+  !! runs once, of other memory twice. It must outlive the fields and exchanges of the array.
+  type, extends(shard_object) :: shard_allocation
+  contains
+    procedure :: create => allocation_create  !< allocation%create(mesh, bytes); collective, sizes may differ
+    procedure :: address => allocation_address  !< for c_f_pointer(allocation%address(), array, extents)
+    final :: allocation_final
   end type
 
   !> An array of the model's with its halo.
@@ -348,6 +357,19 @@ module shard
       integer(c_int64_t), value :: places, owned
       integer(c_int64_t), intent(in) :: ids(*)
       type(c_ptr), intent(inout) :: space
+      integer(c_int) :: code
+    end function
+    function c_allocate(mesh, bytes, allocation, data) bind(c, name='shard_allocate') result(code)
+      import c_int, c_int64_t, c_ptr
+      type(c_ptr), value :: mesh
+      integer(c_int64_t), value :: bytes
+      type(c_ptr), intent(inout) :: allocation, data
+      integer(c_int) :: code
+    end function
+    function c_allocation_address(allocation, data) bind(c, name='shard_allocation_address') result(code)
+      import c_int, c_ptr
+      type(c_ptr), value :: allocation
+      type(c_ptr), intent(inout) :: data
       integer(c_int) :: code
     end function
     function c_wrap(mesh, name, array, memory, rank, dims, blocked, field) bind(c, name='shard_fortran_wrap') result(code)
@@ -637,6 +659,10 @@ contains
   impure elemental subroutine exchange_final(exchange)
     type(shard_exchange), intent(inout) :: exchange
     call object_final(exchange%shard_object)
+  end subroutine
+  impure elemental subroutine allocation_final(allocation)
+    type(shard_allocation), intent(inout) :: allocation
+    call object_final(allocation%shard_object)
   end subroutine
   impure elemental subroutine mesh_final(mesh)
     type(shard_mesh), intent(inout) :: mesh
@@ -1289,6 +1315,29 @@ contains
     end if
     call answer(code, ierr)
   end subroutine
+  subroutine allocation_create(allocation, mesh, bytes, ierr)
+    class(shard_allocation), intent(inout) :: allocation
+    type(shard_mesh), intent(in) :: mesh
+    integer(int64), intent(in) :: bytes
+    integer, intent(out), optional :: ierr
+    type(c_ptr) :: made, first
+    integer(c_int) :: code
+    made = c_null_ptr
+    first = c_null_ptr
+    code = c_allocate(mesh%handle, bytes, made, first)
+    if (code == 0) then
+      call allocation%release()
+      call keep(allocation%handle, allocation%owner, made)
+    end if
+    call answer(code, ierr)
+  end subroutine
+  function allocation_address(allocation, ierr) result(first)
+    class(shard_allocation), intent(in) :: allocation
+    integer, intent(out), optional :: ierr
+    type(c_ptr) :: first
+    first = c_null_ptr
+    call answer(c_allocation_address(allocation%handle, first), ierr)
+  end function
   subroutine solver_update(solver, ierr)
     class(shard_solver), intent(in) :: solver
     integer, intent(out), optional :: ierr

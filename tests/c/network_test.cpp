@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Networks and multigrid from C: the bits of the C++ model, trained; few iterations.
+// Networks, multigrid and shared memory from C.
 #include "shard/c/network.hpp"
 
 #include <Kokkos_Core.hpp>
@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdlib>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -261,6 +262,57 @@ TEST(C, NetworksHaveTheBitsOfCpp) {
   for (shard_network* n : {&network, &second, &third, &none})
     EXPECT_EQ(shard_network_release(n), shard_ok);
   EXPECT_EQ(shard_mesh_release(&c_mesh), shard_ok);
+}
+
+// a field in memory that the node shares: its neighbours' values, which need no buffer
+TEST(C, FieldsInAllocatedMemory) {
+  shard_mesh mesh    = nullptr;
+  const int size     = ranks();
+  const int64_t rows = 40 * size, wide = 600;
+  ASSERT_EQ(shard_mesh_create(MPI_COMM_WORLD, 1, &size, &mesh), shard_ok);
+  const int64_t local[]   = {42, wide};
+  shard_allocation memory = nullptr;
+  void* first             = nullptr;
+  shard_boundary periodic{};
+  periodic.kind                = shard_periodic;
+  const shard_dimension dims[] = {{rows, 0, nullptr, nullptr, 1, 1, periodic, periodic},
+                                  {wide, -1, nullptr, nullptr, 0, 0, {}, {}}};
+  ASSERT_EQ(shard_allocate(mesh, local[0] * wide * 8, &memory, &first), shard_ok)
+      << shard_error_message();
+  void* again = nullptr;
+  EXPECT_EQ(shard_allocation_address(memory, &again), shard_ok);
+  EXPECT_EQ(first, again);
+  auto* values = static_cast<double*>(first);
+  for (int64_t i = 0; i < local[0] * wide; ++i) ASSERT_EQ(values[i], 0.0);
+  shard_field field       = nullptr;
+  shard_exchange exchange = nullptr;
+  ASSERT_EQ(shard_field_wrap(mesh, "f", values, shard_double, shard_host, 2, dims, local, nullptr,
+                             &field),
+            shard_ok);
+  ASSERT_EQ(shard_exchange_create(1, &field, nullptr, &exchange), shard_ok);
+  for (int step = 0; step < 3; ++step) {
+    for (int64_t i = 0; i < 40; ++i)
+      for (int64_t j = 0; j < wide; ++j)
+        values[(i + 1) * wide + j] =
+            static_cast<double>((rank() * 40 + i) * wide + j + step * 1000000);
+    ASSERT_EQ(shard_exchange_run(exchange), shard_ok) << shard_error_message();
+    for (const int64_t i : {int64_t{-1}, int64_t{40}})
+      for (int64_t j = 0; j < wide; ++j)
+        ASSERT_EQ(values[(i + 1) * wide + j],
+                  static_cast<double>((rank() * 40 + i + rows) % rows * wide + j + step * 1000000));
+  }
+  const char* text = nullptr;
+  EXPECT_EQ(shard_describe(memory, &text), shard_ok);
+  const char* const required = std::getenv("SHARD_TEST_WINDOWS");
+  if (ranks() > 1 && required != nullptr)
+    EXPECT_STREQ(text, "memory that the ranks of a node share\n");
+  shard_allocation none = nullptr;
+  EXPECT_EQ(shard_allocate(mesh, rank() == 0 ? -1 : 8, &none, &first), shard_error_argument);
+  EXPECT_EQ(none, nullptr);
+  shard_exchange_release(&exchange);
+  shard_field_release(&field);
+  EXPECT_EQ(shard_allocation_release(&memory), shard_ok);
+  shard_mesh_release(&mesh);
 }
 
 /// -div(k grad x) + s x on a grid; returns the iterations of CG with this preconditioner.

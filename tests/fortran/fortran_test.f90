@@ -66,6 +66,7 @@ program fortran_test
   call files()
   call solvers()
   call networks()
+  call allocated()
   call errors()
   call shared_handles()
   call last_shares()
@@ -587,6 +588,35 @@ contains
       end do
     end do
   end subroutine
+  !> An array in memory that the node shares.
+  subroutine allocated()
+    type(shard_allocation) :: memory, same
+    type(shard_field) :: of_x
+    type(shard_exchange) :: plan
+    real(real64), pointer :: flat(:), x(:, :)
+    integer :: i0, i1, j0, j1, i, j
+    call part(1, nx, i0, i1)
+    call part(2, ny, j0, j1)
+    call memory%create(mesh, 8_int64*(i1 - i0 + 5)*(j1 - j0 + 3))
+    same = memory
+    call memory%release()
+    call c_f_pointer(same%address(), flat, [(i1 - i0 + 5)*(j1 - j0 + 3)])
+    call expect(all(flat == 0), 'zeros')
+    x(i0 - 2:i1 + 2, j0 - 1:j1 + 1) => flat
+    do j = j0, j1
+      do i = i0, i1
+        x(i, j) = value(i, j, 0)
+      end do
+    end do
+    call of_x%wrap(mesh, x, dims_of_two())
+    call plan%plan([of_x])
+    call plan%run()
+    if (i1 >= i0 .and. j1 > j0) call expect(x(i1 + 1, j0) == value(modulo(i1, nx) + 1, j0, 0), 'halo of an allocated array')
+    call plan%release()
+    call of_x%release()
+    call same%release()
+  end subroutine
+
   !> A convolution along the second dimension, as a shift by one row, then trained.
   subroutine networks()
     interface

@@ -84,6 +84,20 @@ int shard_space_retain(shard_space space);
 /** One owner less; *space becomes NULL. Local. */
 int shard_space_release(shard_space* space);
 
+/** Memory of shard_allocate. */
+typedef struct shard_allocation_s* shard_allocation;
+/** Makes memory for an array of this rank, set to zero, which neighbours on the node read in place:
+ * an exchange copies long contiguous runs once, of other memory twice. Ordinary memory where none
+ * can be shared. It lives as long as the handle, which must outlive the fields and exchanges of the
+ * array. Sizes may differ between ranks. Collective over the mesh. */
+int shard_allocate(shard_mesh mesh, int64_t bytes, shard_allocation* allocation, void** data);
+/** Another owner. Local. */
+int shard_allocation_retain(shard_allocation allocation);
+/** Its first byte again. Local. */
+int shard_allocation_address(shard_allocation allocation, void** data);
+/** One owner less; *allocation becomes NULL. Local. */
+int shard_allocation_release(shard_allocation* allocation);
+
 /** The type of values. */
 enum shard_type {
   shard_float,         /**< 32 bits */
@@ -449,7 +463,7 @@ int shard_network_save(shard_network network, const char* path);
  * ranks. Collective. */
 int shard_network_restore(shard_network network, const char* path);
 
-/** What a mesh, space, field, exchange, solver or network is, as text; "" for other handles. Valid
+/** What a mesh, space, allocation, field, exchange, solver or network is, as text; "" for other handles. Valid
  * until this thread's next shard_describe. Local. */
 int shard_describe(void* object, const char** text);
 
