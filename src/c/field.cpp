@@ -263,6 +263,36 @@ std::array<int64_t, max_rank> set_blocks(shard_field_s& field, int dimension, co
   return extents;
 }
 
+/// Where an array is, by the device's runtime; -1 for none.
+int memory_of(const void* data) {
+  if (data == nullptr) return -1;
+#if defined(KOKKOS_ENABLE_CUDA)
+  cudaPointerAttributes of{};
+  if (cudaPointerGetAttributes(&of, data) != cudaSuccess) static_cast<void>(cudaGetLastError());
+  if (of.type == cudaMemoryTypeDevice || of.type == cudaMemoryTypeManaged) return shard_device;
+#elif defined(KOKKOS_ENABLE_HIP)
+  hipPointerAttribute_t of{};
+  // memory that HIP doesn't know is an error, and the host's
+  if (hipPointerGetAttributes(&of, data) != hipSuccess)
+    static_cast<void>(hipGetLastError());
+  else if (of.type == hipMemoryTypeDevice || of.type == hipMemoryTypeManaged)
+    return shard_device;
+#endif
+  return shard_host;
+}
+/// The same for all ranks, some of which may have no elements. Collective; throws ArgumentError on
+/// every rank if some arrays are in device memory and some aren't.
+int agreed_memory(const impl::MeshState& mesh, const void* data) {
+  const int mine = memory_of(data);
+  int any[2]     = {mine == shard_host ? 1 : 0, mine == shard_device ? 1 : 0};
+  impl::await_mpi("MPI_Allreduce", MPI_Allreduce, MPI_IN_PLACE, static_cast<void*>(any), 2, MPI_INT,
+                  MPI_MAX, mesh.comm());
+  if (any[0] != 0 && any[1] != 0)
+    impl::throw_argument(field_wrap,
+                         {"some ranks' arrays are in device memory, others' in host memory"});
+  return any[1] != 0 ? shard_device : shard_host;
+}
+
 /// As shard_field_wrap; `blocked`: the dimension in blocks, or -1.
 int wrap(shard_mesh mesh, const char* name, void* data, int type, int memory, int rank,
          const shard_dimension* dimensions, int blocked, const int64_t* local,
@@ -276,7 +306,7 @@ int wrap(shard_mesh mesh, const char* name, void* data, int type, int memory, in
     std::string wrong;
     try {
       kind = kind_of(type);
-      if (memory != shard_host && memory != shard_device)
+      if (memory < shard_host || memory > shard_asked)
         impl::throw_argument(field_wrap, {"there is no memory ", impl::text(memory)});
       require(local, "the list of local extents");
       given.emplace(*state, rank, dimensions);
@@ -293,6 +323,7 @@ int wrap(shard_mesh mesh, const char* name, void* data, int type, int memory, in
         "type " + impl::text(type) + ", memory " + impl::text(memory) +
             (blocked < 0 ? "" : ", blocks in dimension " + impl::text(blocked)) +
             given->description);
+    if (memory == shard_asked) memory = agreed_memory(*state, data);
 
     auto handle   = std::make_unique<shard_field_s>();
     handle->types = given->types;

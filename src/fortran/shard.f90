@@ -25,7 +25,7 @@ module shard
   public :: set_error_handler, shard_error_handler, shard_fill
 
   !> Where an array is.
-  integer(c_int), parameter, public :: shard_host = 0, shard_device = 1
+  integer(c_int), parameter, public :: shard_host = 0, shard_device = 1, shard_asked = 2
   !> Types of a file's variables.
   integer(c_int), parameter, public :: in_float = 0, in_double = 1, in_int32 = 2
   !> Methods and preconditioners of solvers.

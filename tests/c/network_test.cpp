@@ -286,7 +286,7 @@ TEST(C, FieldsInAllocatedMemory) {
   for (int64_t i = 0; i < local[0] * wide; ++i) ASSERT_EQ(values[i], 0.0);
   shard_field field       = nullptr;
   shard_exchange exchange = nullptr;
-  ASSERT_EQ(shard_field_wrap(mesh, "f", values, shard_double, shard_host, 2, dims, local, nullptr,
+  ASSERT_EQ(shard_field_wrap(mesh, "f", values, shard_double, shard_asked, 2, dims, local, nullptr,
                              &field),
             shard_ok);
   ASSERT_EQ(shard_exchange_create(1, &field, nullptr, &exchange), shard_ok);

@@ -111,7 +111,8 @@ enum shard_type {
 /** Where an array is. */
 enum shard_memory {
   shard_host,  /**< the processor's memory */
-  shard_device /**< the memory of Kokkos' default device; the host's in a build without one */
+  shard_device, /**< the memory of Kokkos' default device; the host's in a build without one */
+  shard_asked   /**< the runtime of CUDA or HIP is asked; managed memory is the device's */
 };
 
 /** The map of elements outside the domain; the types of view/boundary.hpp as values. */
