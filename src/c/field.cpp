@@ -399,6 +399,46 @@ int shard_field_rebind(shard_field field, void* data) {
   });
 }
 
+int shard_field_rebind_checked(shard_field field, void* data, int type, int rank,
+                               const int64_t* local, const int64_t* strides) {
+  using namespace shard;
+  const int code = c::guarded([&] {
+    const auto& f      = c::require(field, "the field");
+    const c::Blocks* b = f.blocks.get();
+    const int own      = f.geometry.rank + (b != nullptr ? 1 : 0);
+    const auto refuse  = [&](const std::string& what) {
+      impl::throw_argument("field_rebind",
+                            {"\"", f.geometry.label, "\": the other array has ", what});
+    };
+    if (type < shard_float || type > shard_complex_double || c::kind_of(type).first != f.kind)
+      refuse("another type");
+    if (rank != own) refuse(impl::text(rank) + " dimensions, not " + impl::text(own));
+    for (int d = 0; d < rank; ++d) {
+      const auto at     = impl::Geometry::at(d);
+      const bool counts = b != nullptr && d == own - 1;  // blocks
+      index_t extent = local[d], stride = 0;
+      if (counts) {
+        stride = b->stride;
+        if (extent * b->lanes < b->extents[impl::Geometry::at(b->dimension)])
+          refuse("too few blocks: " + impl::text(extent));
+      } else if (b != nullptr) {
+        stride = b->strides[at];
+        extent = d == b->dimension ? b->lanes : b->extents[at];
+      } else {
+        stride = f.stride[at];
+        extent = f.types[at].lo + f.geometry.owned(d) + f.geometry.index_halo(d) + f.types[at].hi;
+      }
+      if (local[d] != extent)
+        refuse(impl::text(local[d]) + " elements in dimension " + impl::text(d) + ", not " +
+               impl::text(extent));
+      if (local[d] > 1 && strides[d] != stride)
+        refuse("stride " + impl::text(strides[d]) + " in dimension " + impl::text(d) + ", not " +
+               impl::text(stride));
+    }
+  });
+  return code != shard_ok ? code : shard_field_rebind(field, data);
+}
+
 int shard_field_owned(shard_field field, int dimension, int64_t* first, int64_t* count) {
   return shard::c::guarded([&] {
     const auto& geometry = shard::c::require(field, "the field").geometry;

@@ -134,6 +134,10 @@ int shard_object_retain(void* object);
 int shard_object_release(void** object);  ///< as above; *object becomes NULL
 /// Ends a call of the Fortran module with shard_error_argument and this sentence.
 int shard_argument_refused(const char* message);
+/// As shard_field_rebind, of an array that tells its type, extents and strides: Fortran's. Error
+/// unless they are those of the array that was wrapped.
+int shard_field_rebind_checked(shard_field field, void* data, int type, int rank,
+                               const int64_t* local, const int64_t* strides);
 }
 
 struct shard_mesh_s : shard::c::Counted {

@@ -34,8 +34,17 @@ int shard_fortran_wrap(shard_mesh mesh, const char* name, CFI_cdesc_t* array, in
                           array->rank == rank ? rank : -1, dimensions, local, strides, field);
 }
 
+int shard_field_rebind_checked(shard_field field, void* data, int type, int rank, const int64_t* local,
+                               const int64_t* strides);
+
 int shard_fortran_rebind(shard_field field, CFI_cdesc_t* array) {
-  return shard_field_rebind(field, array->base_addr);
+  int64_t local[CFI_MAX_RANK] = {0}, strides[CFI_MAX_RANK] = {0};
+  for (int d = 0; d < array->rank; ++d) {
+    local[d]   = array->dim[d].extent;
+    strides[d] = array->dim[d].sm / (CFI_index_t)array->elem_len;
+  }
+  return shard_field_rebind_checked(field, array->base_addr, type_of(array->type, array->elem_len),
+                                    array->rank, local, strides);
 }
 
 int shard_fortran_gather(CFI_cdesc_t* array, shard_field field, int root) {

@@ -697,7 +697,7 @@ contains
   end function
 
   subroutine errors()
-    real(real64), target :: t(3, 4)
+    real(real64), target :: t(3, 4) = 0, wide(6, 4) = 0
     logical, target :: flags(4, 4)
     type(shard_field) :: field
     type(shard_exchange) :: plan
@@ -708,6 +708,17 @@ contains
     call expect(ierr == 1 .and. index(shard_message(), 'rank') > 0, 'other rank')
     call field%wrap(mesh, flags, [shard_dim(4), shard_dim(4)], ierr=ierr)
     call expect(ierr == 1 .and. index(shard_message(), 'type') > 0, 'other type')
+    call field%wrap(mesh, t, [shard_dim(3), shard_dim(4)], ierr=ierr)
+    call field%rebind(t(:, :3), ierr)
+    call expect(ierr == 1 .and. index(shard_message(), '3 elements in dimension 1, not 4') > 0, 'rebound to fewer')
+    call field%rebind(wide(::2, :), ierr)
+    call expect(ierr == 1 .and. index(shard_message(), 'stride 2 in dimension 0, not 1') > 0, 'rebound to a section')
+    call field%rebind(real(t), ierr)
+    call expect(ierr == 1 .and. index(shard_message(), 'another type') > 0, 'rebound to another type')
+    call field%rebind(wide(2:4, :), ierr)
+    call expect(ierr == 1 .and. index(shard_message(), 'stride 6 in dimension 1, not 3') > 0, 'rebound to a part')
+    call field%rebind(t, ierr)
+    call expect(ierr == 0, 'rebound')
     call shard_set_stream(c_null_ptr, ierr)
     call expect(ierr == 0, 'the default stream')
     call shard_set_stream(c_loc(t), ierr)
