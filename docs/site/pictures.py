@@ -403,13 +403,14 @@ def training():
 
 
 def rooms():
-    """The rooms of include/shard/, and that a room includes only what is above it."""
+    """The rooms, and that a room includes only what is above it."""
     rooms = re.findall(r"^\| `(\w+)/` \|", (folder.parent / "architecture.md").read_text(), flags=re.M)
     words = {"base": "types, errors, log", "mesh": "process meshes, specs", "view": "fields, boundaries, regions",
              "comm": "MPI, shared memory, NCCL", "exchange": "halos: plans and their adjoint",
              "redistribute": "placements, partitions", "collectives": "all-to-all, gather, zigzag",
              "reduce": "sums, extrema, norms", "annotate": "tensors annotated at run time", "autodiff": "operations, tape, checks",
-             "layers": "windows, norms, attention, losses", "model": "modules, conversion", "train": "optimisers, gradient sums", "solve": "Krylov methods, multigrid", "io": "NetCDF, maps, checkpoints"}
+             "layers": "windows, norms, attention, losses", "model": "modules, conversion", "train": "optimisers, gradient sums", "solve": "Krylov methods, multigrid", "io": "NetCDF, maps, checkpoints",
+             "c": "the C interface", "fortran": "the Fortran module"}
     if set(rooms) != set(words):
         raise SystemExit(f"docs/site/pictures.py: rooms() has words for {sorted(words)}, docs/architecture.md has the rooms {sorted(rooms)}")
     p = Picture(640, 60 + 40 * len(rooms))

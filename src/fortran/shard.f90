@@ -16,7 +16,8 @@ module shard
   private
 
   public :: shard_initialize, shard_finalize, shard_message, shard_fence, shard_set_stream
-  public :: shard_mesh, shard_space, shard_allocation, shard_field, shard_exchange, shard_coupling, shard_output, shard_solver, shard_network
+  public :: shard_mesh, shard_space, shard_allocation, shard_field, shard_exchange, shard_coupling, shard_output
+  public :: shard_solver, shard_network
   public :: shard_dim, shard_boundary
   public :: zero, constant, periodic, reflect, symmetric, clamp, given, pole_fold, north_fold
   public :: redistribute, redistribute_adjoint, gather, scatter

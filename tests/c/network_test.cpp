@@ -28,14 +28,16 @@ using Space = Kokkos::DefaultExecutionSpace;
 using Grid  = Mesh<Lat, Lon>;
 using Conv3 = Conv<Kernel<3, 3>, Stride<1, 1>, Padding<1, 1>, PaddingMode<Reflect, Periodic>>;
 
-template <class T>
 auto model_on(const Grid& mesh) {
   return domain_parallel<Lat, Lon>(
-      sequential<T>(named<"in">(Conv3{2, 6}), SiLU{}, named<"out">(Conv3{6, 3})), mesh);
+      sequential<double>(named<"in">(Conv3{2, 6}), SiLU{}, named<"out">(Conv3{6, 3})), mesh);
+}
+auto single_on(const Grid& mesh) {
+  return domain_parallel<Lat, Lon>(sequential<float>(Conv3{2, 3}), mesh);
 }
 void register_networks() {
-  register_network<Lat, Lon>("corrector", model_on<double>);
-  register_network<Lat, Lon>("single", model_on<float>);
+  register_network<Lat, Lon>("corrector", model_on);
+  register_network<Lat, Lon>("single", single_on);
 }
 
 constexpr index_t rows = 13, columns = 18;
@@ -100,7 +102,7 @@ TEST(C, NetworksHaveTheBitsOfCpp) {
   register_networks();
   shard_network network = nullptr;
   ASSERT_EQ(shard_network_open(c_mesh, "corrector", &network), shard_ok) << shard_error_message();
-  const auto model = model_on<double>(mesh);
+  const auto model = model_on(mesh);
   const typename decltype(model)::Partitions partitions{
       Partition::whole(1), Partition::whole(2),
       Partition::explicit_begins({lats.begin(), lats.end()}),
@@ -266,16 +268,16 @@ TEST(C, NetworksHaveTheBitsOfCpp) {
 
 // a field in memory that the node shares: its neighbours' values, which need no buffer
 TEST(C, FieldsInAllocatedMemory) {
-  shard_mesh mesh    = nullptr;
-  const int size     = ranks();
-  const int64_t rows = 40 * size, wide = 600;
+  shard_mesh mesh   = nullptr;
+  const int size    = ranks();
+  const int64_t all = 40 * size, wide = 600;
   ASSERT_EQ(shard_mesh_create(MPI_COMM_WORLD, 1, &size, &mesh), shard_ok);
   const int64_t local[]   = {42, wide};
   shard_allocation memory = nullptr;
   void* first             = nullptr;
   shard_boundary periodic{};
   periodic.kind                = shard_periodic;
-  const shard_dimension dims[] = {{rows, 0, nullptr, nullptr, 1, 1, periodic, periodic},
+  const shard_dimension dims[] = {{all, 0, nullptr, nullptr, 1, 1, periodic, periodic},
                                   {wide, -1, nullptr, nullptr, 0, 0, {}, {}}};
   ASSERT_EQ(shard_allocate(mesh, local[0] * wide * 8, &memory, &first), shard_ok)
       << shard_error_message();
@@ -299,13 +301,14 @@ TEST(C, FieldsInAllocatedMemory) {
     for (const int64_t i : {int64_t{-1}, int64_t{40}})
       for (int64_t j = 0; j < wide; ++j)
         ASSERT_EQ(values[(i + 1) * wide + j],
-                  static_cast<double>((rank() * 40 + i + rows) % rows * wide + j + step * 1000000));
+                  static_cast<double>((rank() * 40 + i + all) % all * wide + j + step * 1000000));
   }
   const char* text = nullptr;
   EXPECT_EQ(shard_describe(memory, &text), shard_ok);
   const char* const required = std::getenv("SHARD_TEST_WINDOWS");
-  if (ranks() > 1 && required != nullptr)
+  if (ranks() > 1 && required != nullptr) {
     EXPECT_STREQ(text, "memory that the ranks of a node share\n");
+  }
   shard_allocation none = nullptr;
   EXPECT_EQ(shard_allocate(mesh, rank() == 0 ? -1 : 8, &none, &first), shard_error_argument);
   EXPECT_EQ(none, nullptr);

@@ -66,7 +66,7 @@ program fortran_test
   call files()
   call solvers()
   call networks()
-  call allocated()
+  call shared_memory()
   call errors()
   call shared_handles()
   call last_shares()
@@ -589,7 +589,7 @@ contains
     end do
   end subroutine
   !> An array in memory that the node shares.
-  subroutine allocated()
+  subroutine shared_memory()
     type(shard_allocation) :: memory, same
     type(shard_field) :: of_x
     type(shard_exchange) :: plan
