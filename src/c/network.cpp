@@ -188,9 +188,8 @@ int shard_network_apply(shard_network network, shard_field y, shard_field x) {
     const auto& of         = require(network, "the network");
     const auto to          = shard::c::checked(of, name, require(y, "y"));
     const auto from        = shard::c::checked(of, name, require(x, "x"));
-    of.network->prepare(from.geometry);
+    of.network->prepare(from.geometry, to.geometry);
     const auto own_x = of.network->x(), own_y = of.network->y();
-    shard::impl::require_same_cells(name, to.geometry, own_y.geometry);
     x->fetch();
     shard::c::move(of, name, own_x, from);
     of.network->apply(shard::c::device_space());
@@ -285,6 +284,8 @@ int shard_network_step(shard_network network, double learning_rate, double* norm
     auto& of = require(network, "the network");
     shard::impl::require_same_options(of.mesh->comm(), "network_step",
                                       {{"learning_rate", learning_rate}});
+    if (!(learning_rate >= 0.0))
+      shard::impl::throw_argument("network_step", {"the learning rate isn't 0 or more"});
     const double found = of.network->step(shard::c::device_space(), learning_rate);
     if (norm != nullptr) *norm = found;
   });

@@ -610,6 +610,19 @@ contains
     owner = c_loc(handle)
   end subroutine
 
+  !> The end of a procedure that makes an object: it refers to what was made, unless that failed.
+  subroutine adopt(object, made, code, ierr)
+    class(shard_object), intent(inout) :: object
+    type(c_ptr), intent(in) :: made
+    integer(c_int), intent(in) :: code
+    integer, intent(out), optional :: ierr
+    if (code == 0) then
+      call object%release()
+      call keep(object%handle, object%owner, made)
+    end if
+    call answer(code, ierr)
+  end subroutine
+
   subroutine object_release(object, ierr)
     class(shard_object), intent(inout) :: object
     integer, intent(out), optional :: ierr
@@ -840,11 +853,7 @@ contains
     made = c_null_ptr
     code = c_comm(comm, of_mpi)
     if (code == 0) code = c_mesh_create(of_mpi, int(size(sizes), c_int), int(sizes, c_int), made)
-    if (code == 0) then
-      call mesh%release()
-      call keep(mesh%handle, mesh%owner, made)
-    end if
-    call answer(code, ierr)
+    call adopt(mesh, made, code, ierr)
   end subroutine
   subroutine mesh_axis(mesh, axis, size, coordinate, ierr)
     class(shard_mesh), intent(in) :: mesh
@@ -891,11 +900,7 @@ contains
     end if
     code = c_space_create(mesh%handle, int(axis - 1, c_int), int(size(ids), c_int64_t), int(ids, c_int64_t), &
                           int(owned, c_int64_t), of, made)
-    if (code == 0) then
-      call space%release()
-      call keep(space%handle, space%owner, made)
-    end if
-    call answer(code, ierr)
+    call adopt(space, made, code, ierr)
   end subroutine
 
   !> The field is this array, with its halo, which the caller keeps (a target, or one that isn't moved). `dims`: one
@@ -927,11 +932,7 @@ contains
       code = c_wrap(mesh%handle, ''//c_null_char, array, where, int(size(dims), c_int), c, blocked, made)
     end if
     if (code == 0) code = c_reversed(made, 1_c_int)
-    if (code == 0) then
-      call field%release()
-      call keep(field%handle, field%owner, made)
-    end if
-    call answer(code, ierr)
+    call adopt(field, made, code, ierr)
   end subroutine
   subroutine field_rebind(field, array, ierr)
     class(shard_field), intent(in) :: field
@@ -976,11 +977,7 @@ contains
     end if
     made = c_null_ptr
     code = c_exchange_create(int(size(fields), c_int), handles_of(fields), options, made)
-    if (code == 0) then
-      call exchange%release()
-      call keep(exchange%handle, exchange%owner, made)
-    end if
-    call answer(code, ierr)
+    call adopt(exchange, made, code, ierr)
   end subroutine
   !> One field more, in the same messages; its name is that of wrap. An exchange without a plan gets one of this field,
   !! which is collective; else the next run is.
@@ -1061,11 +1058,7 @@ contains
     made = c_null_ptr
     code = c_comm(comm, of_mpi)
     if (code == 0) code = c_coupling_create(of_mpi, size(of_to, kind=c_int), of_to, size(of_from, kind=c_int), of_from, made)
-    if (code == 0) then
-      call coupling%release()
-      call keep(coupling%handle, coupling%owner, made)
-    end if
-    call answer(code, ierr)
+    call adopt(coupling, made, code, ierr)
   end subroutine
   function handles_of(fields) result(handles)
     type(shard_field), intent(in), optional :: fields(:)
@@ -1176,11 +1169,7 @@ contains
     if (present(extend)) extends = merge(1_c_int, 0_c_int, extend)
     made = c_null_ptr
     code = c_output_create(mesh%handle, path//c_null_char, extends, made)
-    if (code == 0) then
-      call output%release()
-      call keep(output%handle, output%owner, made)
-    end if
-    call answer(code, ierr)
+    call adopt(output, made, code, ierr)
   end subroutine
   subroutine output_dimension(output, name, size, ierr)
     class(shard_output), intent(in) :: output
@@ -1310,11 +1299,7 @@ contains
     made = c_null_ptr
     code = c_solver_create(x%handle, min(size(offsets, 2, c_int), size(coefficients, kind=c_int)), &
                            reshape(int(offsets, c_int), [size(offsets)]), handles_of(coefficients), options, made)
-    if (code == 0) then
-      call solver%release()
-      call keep(solver%handle, solver%owner, made)
-    end if
-    call answer(code, ierr)
+    call adopt(solver, made, code, ierr)
   end subroutine
   subroutine allocation_create(allocation, mesh, bytes, ierr)
     class(shard_allocation), intent(inout) :: allocation
@@ -1326,11 +1311,7 @@ contains
     made = c_null_ptr
     first = c_null_ptr
     code = c_allocate(mesh%handle, bytes, made, first)
-    if (code == 0) then
-      call allocation%release()
-      call keep(allocation%handle, allocation%owner, made)
-    end if
-    call answer(code, ierr)
+    call adopt(allocation, made, code, ierr)
   end subroutine
   function allocation_address(allocation, ierr) result(first)
     class(shard_allocation), intent(in) :: allocation
@@ -1377,11 +1358,7 @@ contains
     integer(c_int) :: code
     made = c_null_ptr
     code = c_network_open(mesh%handle, name//c_null_char, made)
-    if (code == 0) then
-      call network%release()
-      call keep(network%handle, network%owner, made)
-    end if
-    call answer(code, ierr)
+    call adopt(network, made, code, ierr)
   end subroutine
   !> Reads the parameters from a safetensors file, such as PyTorch writes. `prefix`: of the names in it.
   subroutine network_load(network, path, prefix, ierr)

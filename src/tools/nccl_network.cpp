@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <string>
 
@@ -18,20 +19,20 @@ namespace {
 class TemporaryFile {
  public:
   TemporaryFile() {
-    const int file = mkstemp(path_);
+    const int file = mkstemp(path_.data());
     made_          = file != -1;
     if (made_) close(file);
   }
   ~TemporaryFile() {
-    if (made_) unlink(path_);
+    if (made_) unlink(path_.c_str());
   }
   TemporaryFile(const TemporaryFile&)            = delete;
   TemporaryFile& operator=(const TemporaryFile&) = delete;
-  const char* path() const { return path_; }
+  const char* path() const { return path_.c_str(); }
 
  private:
-  char path_[32] = "/tmp/shard-info-XXXXXX";
-  bool made_     = false;
+  std::string path_ = std::filesystem::temp_directory_path() / "shard-info-XXXXXX";  // a template
+  bool made_        = false;
 };
 
 }  // namespace

@@ -35,9 +35,13 @@ auto model_on(const Grid& mesh) {
 auto single_on(const Grid& mesh) {
   return domain_parallel<Lat, Lon>(sequential<float>(Conv3{2, 3}), mesh);
 }
+auto averaged_on(const Grid& mesh) {
+  return domain_parallel<Lat, Lon>(sequential<double>(Conv3{2, 3}, BatchNorm{3}), mesh);
+}
 void register_networks() {
   register_network<Lat, Lon>("corrector", model_on);
   register_network<Lat, Lon>("single", single_on);
+  register_network<Lat, Lon>("averaged", averaged_on);
 }
 
 constexpr index_t rows = 13, columns = 18;
@@ -225,7 +229,30 @@ TEST(C, NetworksHaveTheBitsOfCpp) {
     ASSERT_EQ(shard_gather((n == network ? all : others).data(), nullptr, of_y.field, 0), shard_ok);
   }
   EXPECT_EQ(all, others);
-  if (rank() == 0) std::filesystem::remove(path);
+  // a network with running averages reads a file that lacks them: an error, and nothing is changed
+  shard_network averaged = nullptr;
+  ASSERT_EQ(shard_network_open(c_mesh, "averaged", &averaged), shard_ok);
+  ASSERT_EQ(shard_network_apply(averaged, of_y.field, of_x.field), shard_ok)
+      << shard_error_message();
+  void* own = nullptr;
+  ASSERT_EQ(shard_network_parameters(averaged, nullptr, &count, &own, nullptr), shard_ok);
+  const std::string fragment = "c_fragment_" + std::to_string(ranks()) + ".safetensors";
+  ParameterArena<double> part("part", 3 * 2 * 9 + 3);
+  part.take("0", Conv3{2, 3});
+  Kokkos::deep_copy(part.values(), 7.0);
+  save_safetensors(fragment, part, MPI_COMM_WORLD);
+  EXPECT_EQ(shard_network_load(averaged, fragment.c_str(), nullptr), shard_error_argument);
+  EXPECT_NE(std::string(shard_error_message()).find("1.running_mean"), std::string::npos)
+      << shard_error_message();
+  EXPECT_NE(*static_cast<double*>(own), 7.0);
+  shard_network_release(&averaged);
+  // y of other extents: the last apply stands
+  ASSERT_EQ(shard_network_apply(second, of_y.field, of_x.field), shard_ok);
+  EXPECT_EQ(shard_network_apply(second, of_x.field, turned_x.field), shard_error_argument);
+  EXPECT_EQ(shard_network_pullback(second, of_dx.field, of_dy.field), shard_ok)
+      << shard_error_message();
+  EXPECT_EQ(shard_network_step(second, -1.0, nullptr), shard_error_argument);
+  if (rank() == 0) std::filesystem::remove(path), std::filesystem::remove(fragment);
 
   const char* text = nullptr;
   EXPECT_EQ(shard_describe(network, &text), shard_ok);
@@ -240,7 +267,8 @@ TEST(C, NetworksHaveTheBitsOfCpp) {
   // misuse
   shard_network none = nullptr;
   EXPECT_EQ(shard_network_open(c_mesh, "no such", &none), shard_error_argument);
-  EXPECT_NE(std::string(shard_error_message()).find("\"corrector\", \"single\""), std::string::npos)
+  EXPECT_NE(std::string(shard_error_message()).find("\"averaged\", \"corrector\", \"single\""),
+            std::string::npos)
       << shard_error_message();
   EXPECT_EQ(none, nullptr);
   // null on one rank is an error on all

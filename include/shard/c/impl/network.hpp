@@ -21,6 +21,7 @@
 #include "shard/io/checkpoint.hpp"
 #include "shard/io/safetensors.hpp"
 #include "shard/model/sharded_model.hpp"
+#include "shard/redistribute/movement.hpp"
 #include "shard/train/gradient_norm.hpp"
 #include "shard/train/gradient_sum.hpp"
 #include "shard/train/optimisers.hpp"
@@ -68,8 +69,9 @@ class AnyNetwork {
   virtual void load(const std::string& path, const std::string& prefix)  = 0;
   virtual void save(const std::string& path)                             = 0;
   virtual void restore(const std::string& path)                          = 0;
-  /// The fields of an input with the partitions of `like` where its axes are the network's.
-  virtual void prepare(const Geometry& like)                            = 0;
+  /// The fields of an input with the partitions of `like` where its axes are the network's. Throws
+  /// ArgumentError, and changes nothing, unless the output has the extents of `result`.
+  virtual void prepare(const Geometry& like, const Geometry& result)    = 0;
   virtual NetworkField x() const                                        = 0;
   virtual NetworkField y() const                                        = 0;
   virtual NetworkField dx()                                             = 0;
@@ -155,17 +157,24 @@ class Network final : public AnyNetwork {
       load_safetensors(path, model_.parameters(), comm, options);
       return;
     }
-    options.strict = false;  // two arenas in one file
-    std::string missing;
-    for (const auto& report : {load_safetensors(path, model_.parameters(), comm, options),
-                               load_safetensors(path, model_.buffers(), comm, options)})
-      for (const std::string& name : report.missing) missing += " \"" + name + "\"";
-    if (!missing.empty()) throw_argument("network_load", {"the file lacks", missing});
+    options.strict        = false;  // two arenas in one file
+    const auto parameters = copy_of(model_.parameters()), buffers = copy_of(model_.buffers());
+    try {
+      std::string missing;
+      for (const auto& report : {load_safetensors(path, model_.parameters(), comm, options),
+                                 load_safetensors(path, model_.buffers(), comm, options)})
+        for (const std::string& name : report.missing) missing += " \"" + name + "\"";
+      if (!missing.empty()) throw_argument("network_load", {"the file lacks", missing});
+    } catch (...) {
+      Kokkos::deep_copy(model_.parameters().values(), parameters);
+      Kokkos::deep_copy(model_.buffers().values(), buffers);
+      throw;
+    }
   }
   void save(const std::string& path) override { state().save(path); }
   void restore(const std::string& path) override { state().load(path); }
 
-  void prepare(const Geometry& like) override {
+  void prepare(const Geometry& like, const Geometry& result) override {
     typename Model::Partitions partitions;
     for (int d = 0; d < rank; ++d) {
       const DimGeometry& dim = like.dims[Geometry::at(d)];
@@ -177,10 +186,13 @@ class Network final : public AnyNetwork {
           : axis < 0 ? Partition::whole(like.global(d))
                      : Partition::balanced(like.global(d), like.mesh->extent(axis));
     }
-    if (x_ && x_->partitions() == partitions) return;
+    if (x_ && x_->partitions() == partitions)
+      return require_same_cells("network_apply", result, network_field(*y_, mesh_).geometry);
+    const Input x("shard::network x", model_.mesh(), partitions);
+    const Output y = model_.output(x);
+    require_same_cells("network_apply", result, network_field(y, mesh_).geometry);
     dx_.reset(), dy_.reset();
-    x_.emplace("shard::network x", model_.mesh(), partitions);
-    y_.emplace(model_.output(*x_));
+    x_ = x, y_ = y;
     sum_.emplace(*x_, static_cast<index_t>(model_.gradients().values().extent(0)));
   }
   NetworkField x() const override { return network_field(*x_, mesh_); }
@@ -209,6 +221,12 @@ class Network final : public AnyNetwork {
   }
 
  private:
+  template <class Arena>
+  static auto copy_of(const Arena& arena) {
+    auto copy = Kokkos::create_mirror(Kokkos::HostSpace(), arena.values());
+    Kokkos::deep_copy(copy, arena.values());
+    return copy;
+  }
   static auto space_for(const Device& device) {
     if constexpr (std::is_same_v<Memory, Default>)
       return device;
