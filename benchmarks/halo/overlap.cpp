@@ -166,8 +166,9 @@ class Loop {
         bool again   = pending.advance();
         block.start += MPI_Wtime() - begin;
         auto inner = shard::interior(from);
-        for (int parts = shard::impl::first_parts; parts > 1 && again; parts /= 4) {
-          shard::parallel_for("diffuse", space_, shard::impl::split_first(inner, parts), kernel);
+        for (int turn = 0; again && pending.next_parts(turn) > 1; ++turn) {
+          shard::parallel_for("diffuse", space_,
+                              shard::impl::split_first(inner, pending.next_parts(turn)), kernel);
           begin = MPI_Wtime();
           again = pending.advance();
           block.start += MPI_Wtime() - begin;

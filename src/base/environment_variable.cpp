@@ -26,14 +26,15 @@ struct Variable {
 
 constexpr double largest_int = 2147483647;
 
-const std::array<Variable, 9>& variables() {
-  static const std::array<Variable, 9> all = {{
+const std::array<Variable, 10>& variables() {
+  static const std::array<Variable, 10> all = {{
       {"SHARD_CHECK", "0 or 1"},
       {"SHARD_GPU_AWARE", "1 if MPI takes device memory, to 0 if it doesn't"},
       {"SHARD_KEPT_PLANS", "a number of plans from 1 to 1000000", 1, 1e6},
       {"SHARD_LOG", "0 or 1"},
       {"SHARD_MESSAGE_LIMIT", "a number of bytes from 1 to 2147483647", 1, largest_int},
       {"SHARD_NCCL_SHARE_GPU", "0 or 1"},
+      {"SHARD_PROGRESS_THREAD", "0 or 1"},
       {"SHARD_RANKS_PER_NODE",
        "a number of ranks from 1 to 2147483647, to 0 for those that MPI finds", 0, largest_int},
       {"SHARD_TRANSPORT", "automatic, mpi or nccl", 0, 0, true, {"automatic", "mpi", "nccl"}},

@@ -2,7 +2,10 @@
 // Messages by MPI: any rank, anywhere.
 #include <mpi.h>
 
+#include <algorithm>
+#include <cstdlib>
 #include <array>
+#include <string>
 #include <chrono>
 #include <limits>
 #include <memory>
@@ -10,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "progress_thread.hpp"
 #include "shard/base/error.hpp"
 #include "shard/base/impl/watchdog.hpp"
 #include "shard/comm/impl/channel.hpp"
@@ -73,16 +77,26 @@ class MpiTransport final : public Transport {
     Counting counting;
     const auto add = [&](const Message& m, auto make, const char* name, std::byte*& buffer,
                          std::vector<std::byte*>& places) {
+      has_long_ = has_long_ || m.bytes > long_message;
+      places.push_back(buffer);
+      static const char* t = std::getenv("SHARD_PART");
+      const std::size_t part = t ? std::stoul(t) : 1UL << 40;
+      for (std::size_t left = m.bytes; left > 0; ) {
+      Message p = m;
+      p.bytes = std::min(part, left);
+      left -= p.bytes;
       MPI_Request request = MPI_REQUEST_NULL;
-      counting.count(m, [&](int count, MPI_Datatype type) {
+      counting.count(p, [&](int count, MPI_Datatype type) {
         check_mpi(make(buffer, count, type, m.peer, tag, comm, &request), name);
       });
       requests_.push_back(request);
       peers_.push_back(m.peer);
-      places.push_back(std::exchange(buffer, buffer + m.bytes));
+      buffer += p.bytes;
+      }
     };
     for (const Message& m : receives)
       add(m, MPI_Recv_init, "MPI_Recv_init", receive_buffer, incoming_);
+    receives_ = requests_.size();
     for (const Message& m : sends) add(m, MPI_Send_init, "MPI_Send_init", send_buffer, outgoing_);
   }
   ~MpiTransport() override {
@@ -93,9 +107,12 @@ class MpiTransport final : public Transport {
       if (request != MPI_REQUEST_NULL) MPI_Request_free(&request);
   }
 
-  void post_receives(std::uint64_t) override { start_all(0, incoming_.size()); }
+  void post_receives(std::uint64_t) override { start_all(0, receives_); }
   std::byte* outgoing(std::size_t i) const override { return outgoing_[i]; }
-  void send_all(Stream) override { start_all(incoming_.size(), outgoing_.size()); }
+  void send_all(Stream) override {
+    start_all(receives_, requests_.size() - receives_);
+    if (has_long_) on_their_way_.begin();
+  }
   bool has_arrived() override {
     int done = 1;
     if (!requests_.empty())
@@ -117,8 +134,10 @@ class MpiTransport final : public Transport {
     }
   }
   const std::byte* incoming(std::size_t i) const override { return incoming_[i]; }
+  void end() override { on_their_way_.end(); }
   /// Returns whether every message of this exchange is complete within a tenth of a second.
   bool abandon() override {
+    on_their_way_.end();
     const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(100);
     while (!has_arrived())
       if (std::chrono::steady_clock::now() > end) return false;
@@ -135,6 +154,9 @@ class MpiTransport final : public Transport {
   int waiting_for_ = -1;
   std::vector<int> peers_;             // of the requests
   std::vector<MPI_Request> requests_;  // receives first
+  std::size_t receives_ = 0;
+  bool has_long_        = false;
+  LongMessages on_their_way_;
   std::vector<std::byte*> outgoing_, incoming_;
 };
 

@@ -174,8 +174,7 @@ template <class Memory>
 template <class Space>
 Progress FieldPlan<Memory>::advance(const Space& space, const StartedExchange& started) {
   const bool forward = started.direction == Direction::forward;
-  if (forward && forward_.size() > 1) return Progress::needs_finish;
-  return at_once_->advance(space, started);
+  return (forward ? forward_.back() : at_once_)->advance(space, started);
 }
 
 template <class Memory>

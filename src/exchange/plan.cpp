@@ -338,11 +338,17 @@ Progress Plan<Memory>::advance(const Space& space, const StartedExchange& starte
   BufferSet<Memory>& set  = *m.sets[static_cast<std::size_t>(started.set)];
   const bool forward      = started.direction == Direction::forward;
   Transport* const mapped = set.mapped[way_of(forward)];
-  // whether a message of MPI has come can't be asked without making it progress
-  const bool may = mapped != nullptr && m.send_bytes == 0 && m.receive_bytes == 0 && !m.check;
-  if (!may) return Progress::needs_finish;
+  if (!m.may_poll) return Progress::needs_finish;
   if (set.state == SetState::started) {
-    if (!mapped->has_arrived()) return Progress::may_advance;
+    bool all = true;
+    try {
+      for (const auto& transport : set.transports[way_of(forward)])
+        all = transport->has_arrived() && all;
+    } catch (const Error&) {
+      abandon(set, forward);
+      throw;
+    }
+    if (!all) return m.has_long ? Progress::needs_calls : Progress::may_advance;
     unpack(space, set, forward);
     set.state = SetState::unpacked;
   }

@@ -21,6 +21,12 @@ std::size_t buffer_bytes(const std::vector<PeerMessage>& messages) {
   return bytes;
 }
 
+/// Whether MPI can't hand one of these messages to the network at once.
+bool any_long(const std::vector<PeerMessage>& messages) {
+  return std::any_of(messages.begin(), messages.end(),
+                     [](const PeerMessage& m) { return !m.mapped && m.bytes > long_message; });
+}
+
 int count_mapped(const std::vector<PeerMessage>& messages) {
   return static_cast<int>(std::count_if(messages.begin(), messages.end(),
                                         [](const PeerMessage& m) { return m.mapped; }));
@@ -86,6 +92,8 @@ PlanMessages<Memory>::PlanMessages(MeshState& on, const Route& route,
       receives(layout.receive.messages),
       send_bytes(buffer_bytes(sends)),
       receive_bytes(buffer_bytes(receives)),
+      has_long(std::is_same_v<Memory, Kokkos::HostSpace> && (any_long(sends) || any_long(receives))),
+      may_poll(!check && (has_long || send_bytes + receive_bytes == 0)),
       entries{static_cast<int>(route.fields.size()), count_mapped(sends), count_mapped(receives)},
       channels(std::move(opened)),
       strides(std::move(of_fields)),

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 #include <mpi.h>
 
+#include <chrono>
+
 #include "shard/shard.hpp"
 #include "support/numbered.hpp"
 #include "support/support.hpp"
@@ -70,6 +72,59 @@ TEST(LargeFields, SeveralAreUnpackedInTheOppositeOrder) {
   check(mesh, {.transport = TransportKind::mpi});
   check(mesh, {});
   check(mesh, {.direct_run = 1});
+}
+
+/// next = the sum of a point's neighbours as far as the halo reaches.
+struct SumKernel {
+  Columns<double> from, to;
+  KOKKOS_FUNCTION void operator()(int i, int j) const {
+    double sum = 0;
+    for (int c = -width; c <= width; ++c) sum += from(i, j + c);
+    to(i, j) = sum + to(i, j);  // each point once
+  }
+};
+
+TEST(LargeFields, LongMessagesOfMpiAreTakenBeforeFinish) {
+  const testing::ScopedVariable unchecked("SHARD_CHECK", "0");
+  const Mesh<Y> mesh(MPI_COMM_WORLD, {0});
+  const Kokkos::DefaultHostExecutionSpace space;
+  const Columns<double> a("a", mesh, {rows, columns * mesh.size()}), once = a.like("once"),
+                                                                     all = a.like("all");
+  for (const MessageLayout layout : {MessageLayout::one_per_peer, MessageLayout::by_dimension}) {
+    const Exchange halos(Tuning{.transport = TransportKind::mpi, .messages = layout}, a);
+    const auto taken = [](auto& pending) {
+      const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(100);
+      while (!pending.is_filled() && std::chrono::steady_clock::now() < end) pending.advance();
+      return pending.is_filled();
+    };
+    for (int run = 0; run < 2; ++run) {
+      set(a, mesh, run);
+      auto pending = halos.start(space);
+      EXPECT_TRUE(taken(pending));
+      EXPECT_EQ(wrong_cells(a, mesh, run), 0);
+      pending.finish();
+      // the transpose adds once
+      Kokkos::deep_copy(a.view(), 1.0);
+      Kokkos::deep_copy(once.view(), 1.0);
+      halos.adjoint(space, once);
+      auto back = halos.start_adjoint(space);
+      EXPECT_TRUE(taken(back));
+      back.finish();
+      for_all_cells(a, mesh, [&, at = 0](const double& value, index_t, index_t, bool) mutable {
+        EXPECT_EQ(value, once.origin()[&value - a.origin()]) << at++;
+      });
+      set(a, mesh, run);
+      Kokkos::deep_copy(once.view(), 0.0);
+      Kokkos::deep_copy(all.view(), 0.0);
+      overlapped("in pieces", space, halos, a, SumKernel{a, once});
+      halos(space);
+      parallel_for("whole", space, owned_region(a), SumKernel{a, all});
+      space.fence();
+      for_all_cells(once, mesh, [&](const double& value, index_t, index_t, bool) {
+        EXPECT_EQ(value, all.origin()[&value - once.origin()]);
+      });
+    }
+  }
 }
 
 }  // namespace

@@ -39,9 +39,11 @@ void run_overlapped(const std::string& label, const Space& space, Pending<Space>
   auto core = inside(cells, field, reach, sides), rest = core;
   if constexpr (is_host_space_v<Space>) {
     // Unpack messages as soon as they arrive, while they are in a shared cache: a large interior
-    // would evict them. After that there is no rim.
+    // would evict them. After that there is no rim. MPI sends long messages while it is called.
     bool again = sides != 0 && pending.advance();
-    for (int parts = first_parts; parts > 1 && again && !pending.is_filled(); parts /= 4) {
+    for (int turn = 0; again && !pending.is_filled(); ++turn) {
+      const int parts = pending.next_parts(turn);
+      if (parts == 1) break;
       parallel_for(label, space, split_first(rest, parts), functor);
       again = pending.advance();
     }

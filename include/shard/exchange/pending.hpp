@@ -4,6 +4,7 @@
 
 #include <Kokkos_Core.hpp>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -32,6 +33,7 @@ class [[nodiscard]] Pending {
         space_(other.space_),
         started_(std::exchange(other.started_, {})),
         filled_(other.filled_),
+        needs_calls_(other.needs_calls_),
         actions_(other.actions_),
         after_(std::move(other.after_)) {}
   /// Finishes this one, then takes over.
@@ -41,7 +43,8 @@ class [[nodiscard]] Pending {
       plan_    = std::move(other.plan_);
       space_   = other.space_;
       started_ = std::exchange(other.started_, {});
-      filled_  = other.filled_;
+      filled_      = other.filled_;
+      needs_calls_ = other.needs_calls_;
       actions_ = other.actions_;
       after_   = std::move(other.after_);
     }
@@ -51,15 +54,22 @@ class [[nodiscard]] Pending {
   Pending& operator=(const Pending&) = delete;
   ~Pending() { finish_or_abort(); }
 
-  /// Polls: unpacks if all messages have arrived, and finishes if the neighbours have read this
-  /// rank's messages. Never waits. Call it in the middle of a long computation, so that neither
-  /// this rank nor a neighbour waits in finish. Don't read halos before finish unless is_filled().
-  /// Does nothing on transports other than shared memory. Returns whether another call may make
-  /// progress.
+  /// Polls: lets messages progress, unpacks if all have arrived, and finishes if the neighbours have
+  /// read this rank's. Never waits. Call it in the middle of a long computation, so that neither
+  /// this rank nor a neighbour waits in finish; several times if messages of 16 KiB and more go over
+  /// a network. Don't read halos before finish unless is_filled(). Does nothing if all messages of
+  /// MPI are shorter, for fields in device memory and under SHARD_CHECK=1. Returns whether another
+  /// call may make progress. Throws MpiError.
   bool advance() { return started_.set >= 0 && actions_->advance(*this); }
   /// Whether `advance` or `finish` has filled the halos, so that they may be read. Don't write
   /// points that neighbours read before finish.
   bool is_filled() const { return filled_ || started_.set < 0; }
+  /// For the library's own use, by `overlapped`: how many parts of the work that is left are as
+  /// large as the one to do before the next `advance`, `turn` times after the first.
+  int next_parts(int turn) const {
+    // messages in shared memory come early, while the cache still holds them, or late
+    return std::max(1, needs_calls_ ? 16 - turn : 64 >> std::min(2 * turn, 6));
+  }
   /// For the library's own use, by `overlapped`: fills the halos that need no message, and returns
   /// the sides, as in region.hpp, that wait for one.
   unsigned fill_local() { return started_.set < 0 ? 0 : actions_->fill_local(*this); }
@@ -86,12 +96,14 @@ class [[nodiscard]] Pending {
   template <class Memory>
   static bool advance_in(Pending& pending) {
     using impl::Progress;
-    const Progress progress = static_cast<impl::FieldPlan<Memory>&>(*pending.plan_)
-                                  .advance(pending.space_, pending.started_);
-    if (progress == Progress::finished) pending.started_ = {};
+    const auto started = std::exchange(pending.started_, {});
+    const Progress progress =
+        static_cast<impl::FieldPlan<Memory>&>(*pending.plan_).advance(pending.space_, started);
+    if (progress != Progress::finished) pending.started_ = started;
     if (progress == Progress::filled) pending.filled_ = true;
+    pending.needs_calls_ = progress == Progress::needs_calls;
     if (pending.is_filled()) pending.run_after();
-    return progress == Progress::may_advance || progress == Progress::filled;
+    return progress != Progress::needs_finish && progress != Progress::finished;
   }
 
   template <class Memory>
@@ -127,6 +139,7 @@ class [[nodiscard]] Pending {
   Space space_;
   impl::StartedExchange started_;
   bool filled_            = false;
+  bool needs_calls_       = false;
   const Actions* actions_ = nullptr;
   std::unique_ptr<impl::AfterExchange> after_;
 };

@@ -260,9 +260,6 @@ impl::RegionOf<Field> rim(const Field& field, Reach<Halos...> reach = {}) {
 
 namespace impl {
 
-/// The fraction (1/n) of the interior after which `overlapped` first polls the neighbours.
-inline constexpr int first_parts = 64;
-
 /// Splits the first of `parts` equal parts off a region of one box, along the dimension with the
 /// largest stride. Along another dimension the parts would share lines, and hardware prefetching
 /// would fetch them twice.

@@ -35,6 +35,9 @@ struct ChannelMessages {
   int fields = 0;  ///< of the plan
 };
 
+/// MPI can't hand a message of more bytes to the network at once: it sends it in several steps.
+inline constexpr std::size_t long_message = 16384;
+
 /// Carries messages of one plan: by MPI, shared memory, NCCL. A plan has a list of channels, in
 /// order of preference; the first that serves a peer carries all messages to and from it. The plan
 /// then asks, in this order: properties, serves, reserve, connect, make.

@@ -36,7 +36,13 @@ struct StartedExchange {
 };
 
 /// The result of `advance`.
-enum class Progress : std::uint8_t { may_advance, filled, needs_finish, finished };
+enum class Progress : std::uint8_t {
+  may_advance,
+  needs_calls,  ///< long messages of MPI move only while it is called
+  filled,
+  needs_finish,
+  finished
+};
 
 template <class Memory>
 class Plan;
@@ -91,8 +97,9 @@ class FieldPlan : public CachedPlan {
   /// the sides whose halos need messages, as in region.hpp. Local.
   template <class Space>
   unsigned fill_local(const Space& space, const StartedExchange& started);
-  /// If all messages are in shared memory and have arrived, unpacks them, and finishes if the
-  /// neighbours have read this rank's. Never waits. Local.
+  /// Of messages in shared memory, and of MPI's if some are long: lets them progress, unpacks them
+  /// if all have arrived, and finishes if the neighbours have read this rank's. Never waits. Local.
+  /// Throws MpiError; then nothing is left to finish.
   template <class Space>
   Progress advance(const Space& space, const StartedExchange& started);
   /// Waits for the messages and unpacks. Not collective.
