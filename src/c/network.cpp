@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "handles.hpp"
-#include "shard/redistribute/movement.hpp"
+#include "shard/redistribute/redistribution.hpp"
 
 struct shard_network_s : shard::c::Counted {
   std::shared_ptr<shard::impl::MeshState> mesh;
@@ -81,8 +81,8 @@ impl::NetworkField lifted(const shard_field_s& field, int rank) {
   return made;
 }
 
-impl::MovementSide side_of(const impl::NetworkField& field) {
-  impl::MovementSide side;
+impl::RedistributionSide side_of(const impl::NetworkField& field) {
+  impl::RedistributionSide side;
   side.geometry = &field.geometry;
   side.data     = field.data;
   side.stride   = field.stride;
@@ -92,18 +92,18 @@ impl::MovementSide side_of(const impl::NetworkField& field) {
 
 void move(const shard_network_s& of, const char* function, const impl::NetworkField& to,
           const impl::NetworkField& from) {
-  impl::Movement movement;
-  movement.function   = function;
-  movement.mesh       = of.mesh.get();
-  movement.rank       = of.network->rank;
-  movement.value_size = of.network->value_size;
-  movement.kind       = of.network->kind;
-  movement.to         = side_of(to);
-  movement.from       = side_of(from);
+  impl::Redistribution redistribution;
+  redistribution.function   = function;
+  redistribution.mesh       = of.mesh.get();
+  redistribution.rank       = of.network->rank;
+  redistribution.value_size = of.network->value_size;
+  redistribution.kind       = of.network->kind;
+  redistribution.to         = side_of(to);
+  redistribution.from       = side_of(from);
   if (of.network->on_device)
-    impl::Movements<DeviceSpace>::run(device_space(), movement);
+    impl::Redistributions<DeviceSpace>::run(device_space(), redistribution);
   else
-    impl::Movements<HostSpace>::run(HostSpace(), movement);
+    impl::Redistributions<HostSpace>::run(HostSpace(), redistribution);
 }
 
 /// A field as the network's; throws ArgumentError if it can't be one.

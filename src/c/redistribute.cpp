@@ -3,14 +3,14 @@
 #include <cstddef>
 
 #include "handles.hpp"
-#include "shard/redistribute/movement.hpp"
+#include "shard/redistribute/redistribution.hpp"
 
 namespace shard::c {
 
 namespace {
 
-impl::MovementSide side_of_field(const shard_field_s& field) {
-  impl::MovementSide side;
+impl::RedistributionSide side_of_field(const shard_field_s& field) {
+  impl::RedistributionSide side;
   side.geometry = &field.geometry;
   side.data     = field.origin;
   side.left     = field.left;
@@ -19,20 +19,20 @@ impl::MovementSide side_of_field(const shard_field_s& field) {
   return side;
 }
 
-impl::Movement movement_of(const char* function, const shard_field_s& field) {
-  impl::Movement movement;
-  movement.function   = function;
-  movement.mesh       = field.geometry.mesh.get();
-  movement.rank       = field.geometry.rank;
-  movement.value_size = field.value_size;
-  movement.kind       = field.kind;
-  return movement;
+impl::Redistribution redistribution_of(const char* function, const shard_field_s& field) {
+  impl::Redistribution redistribution;
+  redistribution.function   = function;
+  redistribution.mesh       = field.geometry.mesh.get();
+  redistribution.rank       = field.geometry.rank;
+  redistribution.value_size = field.value_size;
+  redistribution.kind       = field.kind;
+  return redistribution;
 }
-void run(const shard_field_s& field, const impl::Movement& movement) {
+void run(const shard_field_s& field, const impl::Redistribution& redistribution) {
   if (field.on_device)
-    impl::Movements<DeviceSpace>::run(device_space(), movement);
+    impl::Redistributions<DeviceSpace>::run(device_space(), redistribution);
   else
-    impl::Movements<HostSpace>::run(HostSpace(), movement);
+    impl::Redistributions<HostSpace>::run(HostSpace(), redistribution);
 }
 
 void move(const char* function, const shard_field_s& to, const shard_field_s& from, bool adds) {
@@ -41,13 +41,13 @@ void move(const char* function, const shard_field_s& to, const shard_field_s& fr
     impl::throw_argument(function, {"\"", to.geometry.label, "\" and \"", from.geometry.label,
                                     "\" have other ranks, types or memories"});
   impl::require_same_cells(function, to.geometry, from.geometry);
-  auto movement = movement_of(function, to);
-  movement.to   = side_of_field(to);
-  movement.from = side_of_field(from);
-  movement.adds = adds;
+  auto redistribution = redistribution_of(function, to);
+  redistribution.to   = side_of_field(to);
+  redistribution.from = side_of_field(from);
+  redistribution.adds = adds;
   from.fetch();
   to.fetch();
-  run(to, movement);
+  run(to, redistribution);
   to.store();
 }
 
@@ -56,7 +56,7 @@ void move_array(const char* function, const shard_field_s& field, void* data,
                 const int64_t* strides, int root, bool gathers) {
   const auto& geometry = field.geometry;
   std::array<index_t, impl::max_rank> extents{};
-  impl::MovementSide array;
+  impl::RedistributionSide array;
   array.data         = static_cast<std::byte*>(data);
   index_t contiguous = field.value_size;
   for (int d = geometry.rank - 1; d >= 0; --d) {
@@ -69,12 +69,12 @@ void move_array(const char* function, const shard_field_s& field, void* data,
   impl::require_no_error(
       geometry.mesh->comm(), function,
       geometry.mesh->rank() == root && data == nullptr ? "the array is null" : "");
-  auto movement                           = movement_of(function, field);
-  (gathers ? movement.to : movement.from) = array;
-  (gathers ? movement.from : movement.to) = side_of_field(field);
-  movement.root                           = root;
+  auto redistribution                                 = redistribution_of(function, field);
+  (gathers ? redistribution.to : redistribution.from) = array;
+  (gathers ? redistribution.from : redistribution.to) = side_of_field(field);
+  redistribution.root                                 = root;
   field.fetch();
-  run(field, movement);
+  run(field, redistribution);
   if (!gathers) field.store();
 }
 

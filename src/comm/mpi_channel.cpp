@@ -79,19 +79,19 @@ class MpiTransport final : public Transport {
                          std::vector<std::byte*>& places) {
       has_long_ = has_long_ || m.bytes > long_message;
       places.push_back(buffer);
-      static const char* t = std::getenv("SHARD_PART");
+      static const char* t   = std::getenv("SHARD_PART");
       const std::size_t part = t ? std::stoul(t) : 1UL << 40;
-      for (std::size_t left = m.bytes; left > 0; ) {
-      Message p = m;
-      p.bytes = std::min(part, left);
-      left -= p.bytes;
-      MPI_Request request = MPI_REQUEST_NULL;
-      counting.count(p, [&](int count, MPI_Datatype type) {
-        check_mpi(make(buffer, count, type, m.peer, tag, comm, &request), name);
-      });
-      requests_.push_back(request);
-      peers_.push_back(m.peer);
-      buffer += p.bytes;
+      for (std::size_t left = m.bytes; left > 0;) {
+        Message p = m;
+        p.bytes   = std::min(part, left);
+        left -= p.bytes;
+        MPI_Request request = MPI_REQUEST_NULL;
+        counting.count(p, [&](int count, MPI_Datatype type) {
+          check_mpi(make(buffer, count, type, m.peer, tag, comm, &request), name);
+        });
+        requests_.push_back(request);
+        peers_.push_back(m.peer);
+        buffer += p.bytes;
       }
     };
     for (const Message& m : receives)
@@ -172,7 +172,8 @@ bool mpi_takes(const ChannelRequest& request) {
   if (request.mpi_takes_device_memory)
     return decide_device_messages(mesh.comm(), *request.device, request.mpi_takes_device_memory)
         .direct;
-  const PlanKey key{0x6d70692074616b65ULL, static_cast<std::uint64_t>(*request.device)};
+  const PlanKey key =
+      PlanKey::of(KeyKind::device_messages, static_cast<std::uint64_t>(*request.device));
   const auto ask = [&] {
     return std::make_shared<DirectMessages>(
         decide_device_messages(mesh.comm(), *request.device).direct);

@@ -19,8 +19,8 @@ std::shared_ptr<RankGroup> RankGroup::of(const Geometry& geometry, unsigned dims
       const DimGeometry& dim = geometry.dims[Geometry::at(d)];
       for (int a = 0; a < dim.axis_count; ++a) axes |= 1U << dim.axes[static_cast<std::size_t>(a)];
     }
-  const PlanKey key{0x72616e6b67726f75ULL, axes};
-  MeshState& mesh = *geometry.mesh;
+  const PlanKey key = PlanKey::of(KeyKind::rank_group, axes);
+  MeshState& mesh   = *geometry.mesh;
   return mesh.one_of_its_kind(key, [&] { return std::make_shared<RankGroup>(mesh, axes); });
 }
 

@@ -194,32 +194,30 @@ void Plan<Memory>::send(const Space& space, BufferSet<Memory>& set, bool forward
   ++messages_->sequence;
 }
 
-/// Copies that need no message, while messages are on their way. On a device the unpack kernel does
-/// these copies too.
+/// Copies that need no message, while messages are on their way. `asked`: by the caller, who needs
+/// them now; else only where they cost no launch of their own, and the unpack kernel does the rest.
 template <class Memory>
 template <class Space>
-void Plan<Memory>::do_local(const Space& space, BufferSet<Memory>& set, bool forward) const {
+void Plan<Memory>::copy_local(const Space& space, BufferSet<Memory>& set, bool forward,
+                              bool asked) const {
   constexpr bool by_lines = moves_lines_v<Memory, Space>;
-  if (!by_lines || set.done > 0) return;
-  const Addresses addresses = set.table();
-  if (forward && runs_here<by_lines>(set.has_tool, space, unpack_)) {
+  const auto runs         = [&](const auto& jobs) {
+    return asked || (by_lines && runs_here<by_lines>(set.has_tool, space, jobs));
+  };
+  if (set.done > 0) return;
+  if (forward && runs(unpack_)) {
     set.done = local_items_of<by_lines>(unpack_);
-    run_copies<by_lines>("shard::local", set.has_tool, space, unpack_, addresses, 0, set.done);
-  } else if (!forward && runs_here<by_lines>(set.has_tool, space, sum_)) {
+    run_copies<by_lines>("shard::local", set.has_tool, space, unpack_, set.table(), 0, set.done);
+  } else if (!forward && runs(sum_)) {
     set.done = local_items_of<by_lines>(sum_);
-    run_sums<by_lines>("shard::sum", set.has_tool, space, sum_, addresses, 0, set.done);
+    run_sums<by_lines>("shard::sum", set.has_tool, space, sum_, set.table(), 0, set.done);
   }
 }
 
 template <class Memory>
 template <class Space>
 unsigned Plan<Memory>::fill_local(const Space& space, const StartedExchange& started) {
-  constexpr bool by_lines = moves_lines_v<Memory, Space>;
-  BufferSet<Memory>& set  = *messages_->sets[static_cast<std::size_t>(started.set)];
-  if (set.done == 0) {
-    set.done = local_items_of<by_lines>(unpack_);
-    run_copies<by_lines>("shard::local", set.has_tool, space, unpack_, set.table(), 0, set.done);
-  }
+  copy_local(space, *messages_->sets[static_cast<std::size_t>(started.set)], true, true);
   return awaited_;
 }
 
@@ -368,7 +366,7 @@ void Plan<Memory>::finish(const Space& space, const StartedExchange& started) {
   const bool is_unpacked = set.state == SetState::unpacked;
   if (!is_unpacked || check) {
     // under SHARD_CHECK=1 receive may find that this isn't the neighbours' exchange
-    if (!check) do_local(space, set, forward);
+    if (!check) copy_local(space, set, forward, false);
     try {
       receive(set, forward);
     } catch (const Error&) {

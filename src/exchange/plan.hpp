@@ -82,7 +82,7 @@ class Plan {
   void send(const Space& space, BufferSet<Memory>& set, bool forward);
   // the steps of finish
   template <class Space>
-  void do_local(const Space& space, BufferSet<Memory>& set, bool forward) const;
+  void copy_local(const Space& space, BufferSet<Memory>& set, bool forward, bool asked) const;
   void receive(BufferSet<Memory>& set, bool forward);
   template <class Space>
   void unpack(const Space& space, BufferSet<Memory>& set, bool forward) const;

@@ -47,8 +47,8 @@ index_t message_limit() {
 template <class Memory>
 std::shared_ptr<TransferGroup<Memory>> TransferGroup<Memory>::of(MeshState& mesh, int axis) {
   constexpr bool host = std::is_same_v<Memory, Kokkos::HostSpace>;
-  const PlanKey key{0x7472616e73666572ULL,
-                    static_cast<std::uint64_t>(axis + 1) << 1U | (host ? 0U : 1U)};
+  const PlanKey key   = PlanKey::of(KeyKind::transfer_group,
+                                    static_cast<std::uint64_t>(axis + 1) << 1U | (host ? 0U : 1U));
   if (auto found = std::static_pointer_cast<TransferGroup>(mesh.find(key))) return found;
   const MPI_Comm comm = axis < 0 ? mesh.comm() : mesh.axis_comm(axis);
   const int rank      = axis < 0 ? mesh.rank() : mesh.coordinate(axis);
@@ -65,7 +65,7 @@ std::shared_ptr<TransferGroup<Memory>> TransferGroup<Memory>::of(MeshState& mesh
       staged =
           !decide_device_messages(comm, kind, device_hints(comm, kind, {}), mesh.comm()).direct;
     }
-    made = std::make_shared<TransferGroup>(comm, mesh.movement_tag(), rank, staged);
+    made = std::make_shared<TransferGroup>(comm, mesh.redistribution_tag(), rank, staged);
   }
   mesh.keep(KeptKind::one_of_its_kind, key, made);
   return made;

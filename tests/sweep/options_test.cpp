@@ -190,7 +190,7 @@ TEST(Options, OfExchanges) {
         }}});
 }
 
-TEST(Options, OfMovements) {
+TEST(Options, OfPlacements) {
   const Line mesh = line();
   const Field f = field(mesh), g = field(mesh);
   const Space space;

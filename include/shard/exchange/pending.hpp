@@ -40,13 +40,13 @@ class [[nodiscard]] Pending {
   Pending& operator=(Pending&& other) noexcept {
     if (this != &other) {
       finish_or_abort();
-      plan_    = std::move(other.plan_);
-      space_   = other.space_;
-      started_ = std::exchange(other.started_, {});
+      plan_        = std::move(other.plan_);
+      space_       = other.space_;
+      started_     = std::exchange(other.started_, {});
       filled_      = other.filled_;
       needs_calls_ = other.needs_calls_;
-      actions_ = other.actions_;
-      after_   = std::move(other.after_);
+      actions_     = other.actions_;
+      after_       = std::move(other.after_);
     }
     return *this;
   }
@@ -54,12 +54,12 @@ class [[nodiscard]] Pending {
   Pending& operator=(const Pending&) = delete;
   ~Pending() { finish_or_abort(); }
 
-  /// Polls: lets messages progress, unpacks if all have arrived, and finishes if the neighbours have
-  /// read this rank's. Never waits. Call it in the middle of a long computation, so that neither
-  /// this rank nor a neighbour waits in finish; several times if messages of 16 KiB and more go over
-  /// a network. Don't read halos before finish unless is_filled(). Does nothing if all messages of
-  /// MPI are shorter, for fields in device memory and under SHARD_CHECK=1. Returns whether another
-  /// call may make progress. Throws MpiError.
+  /// Polls: lets messages progress, unpacks if all have arrived, and finishes if the neighbours
+  /// have read this rank's. Never waits. Call it in the middle of a long computation, so that
+  /// neither this rank nor a neighbour waits in finish; several times if messages of 16 KiB and
+  /// more go over a network. Don't read halos before finish unless is_filled(). Does nothing if all
+  /// messages of MPI are shorter, for fields in device memory and under SHARD_CHECK=1. Returns
+  /// whether another call may make progress. Throws MpiError.
   bool advance() { return started_.set >= 0 && actions_->advance(*this); }
   /// Whether `advance` or `finish` has filled the halos, so that they may be read. Don't write
   /// points that neighbours read before finish.

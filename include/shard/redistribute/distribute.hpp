@@ -57,9 +57,10 @@ constexpr void check_array() {
 }
 
 template <class Field, class View>
-MovementSide array_side(const char* function, const Field& field, const View& view, int root) {
+RedistributionSide array_side(const char* function, const Field& field, const View& view,
+                              int root) {
   index_t extents[Field::rank];
-  MovementSide side;
+  RedistributionSide side;
   side.data =
       reinterpret_cast<std::byte*>(const_cast<typename View::non_const_value_type*>(view.data()));
   side.left = std::is_same_v<typename View::array_layout, Kokkos::LayoutLeft>;
@@ -85,11 +86,12 @@ requires(impl::is_view_v<View>) void distribute(const Space& space, const Field&
   static_assert(!std::is_const_v<typename Field::value_type>,
                 "distribute writes the field: it needs a value type that isn't const");
   const auto array = impl::array_side("distribute", field, view, root);
-  auto movement = impl::movement_of<typename Field::value_type>("distribute", field.any_geometry());
-  movement.to   = impl::side_of(field);
-  movement.from = array;
-  movement.root = root;
-  impl::Movements<Space>::run(space, movement);
+  auto redistribution =
+      impl::redistribution_of<typename Field::value_type>("distribute", field.any_geometry());
+  redistribution.to   = impl::side_of(field);
+  redistribution.from = array;
+  redistribution.root = root;
+  impl::Redistributions<Space>::run(space, redistribution);
   impl::mark_moved(space, field);
 }
 
@@ -115,13 +117,13 @@ requires(impl::is_view_v<View>) void gather(const Space& space, const View& view
   static_assert(!std::is_const_v<typename View::value_type>,
                 "gather writes its array: it needs a value type that isn't const");
   const auto array = impl::array_side("gather", field, view, root);
-  auto movement =
-      impl::movement_of<typename Field::non_const_value_type>("gather", field.any_geometry());
-  movement.to   = array;
-  movement.from = impl::side_of(field);
-  movement.op   = field.any_geometry().partials.reduction;
-  movement.root = root;
-  impl::Movements<Space>::run(space, movement);
+  auto redistribution =
+      impl::redistribution_of<typename Field::non_const_value_type>("gather", field.any_geometry());
+  redistribution.to   = array;
+  redistribution.from = impl::side_of(field);
+  redistribution.op   = field.any_geometry().partials.reduction;
+  redistribution.root = root;
+  impl::Redistributions<Space>::run(space, redistribution);
 }
 
 /// Copies the owned points of the ranks at coordinate `root` of an axis to all others along it. The
@@ -133,11 +135,11 @@ void broadcast(const Space& space, const Field& field, int root = 0) {
                 "broadcast is along an axis that neither shards the field nor is Partial");
   impl::check_redistribution<Field, Field>();
   impl::check_reach<Space, Field>();
-  auto movement = impl::movement_between("broadcast", field, field);
-  impl::append_positions(*movement.mesh, impl::AxisList<Axis>{}, &movement.pinned_axis);
-  impl::require_coordinate("broadcast", *movement.mesh, movement.pinned_axis, root);
-  movement.pinned_to = root;
-  impl::Movements<Space>::run(space, movement);
+  auto redistribution = impl::redistribution_between("broadcast", field, field);
+  impl::append_positions(*redistribution.mesh, impl::AxisList<Axis>{}, &redistribution.pinned_axis);
+  impl::require_coordinate("broadcast", *redistribution.mesh, redistribution.pinned_axis, root);
+  redistribution.pinned_to = root;
+  impl::Redistributions<Space>::run(space, redistribution);
   impl::mark_moved(space, field);
 }
 

@@ -11,7 +11,7 @@
 #include "shard/exchange/impl/moved_fields.hpp"
 #include "shard/exchange/stale.hpp"
 #include "shard/redistribute/impl/coupling_plan.hpp"
-#include "shard/redistribute/movement.hpp"
+#include "shard/redistribute/redistribution.hpp"
 #include "shard/view/index_space.hpp"
 
 /// \file
@@ -55,8 +55,8 @@ constexpr void check_redistribution() {
 }
 
 template <class Field>
-MovementSide side_of(const Field& field) {
-  MovementSide side;
+RedistributionSide side_of(const Field& field) {
+  RedistributionSide side;
   side.geometry = &field.any_geometry();
   side.data     = reinterpret_cast<std::byte*>(
       const_cast<typename Field::non_const_value_type*>(field.origin()));
@@ -67,26 +67,27 @@ MovementSide side_of(const Field& field) {
   return side;
 }
 
-/// A movement of values of type T; the sides are set later.
+/// A redistribution of values of type T; the sides are set later.
 template <class T>
-Movement movement_of(const char* function, const Geometry& field) {
-  Movement movement;
-  movement.function   = function;
-  movement.mesh       = field.mesh.get();
-  movement.rank       = field.rank;
-  movement.value_size = static_cast<int>(sizeof(T));
-  movement.kind       = value_kind<T>();
-  return movement;
+Redistribution redistribution_of(const char* function, const Geometry& field) {
+  Redistribution redistribution;
+  redistribution.function   = function;
+  redistribution.mesh       = field.mesh.get();
+  redistribution.rank       = field.rank;
+  redistribution.value_size = static_cast<int>(sizeof(T));
+  redistribution.kind       = value_kind<T>();
+  return redistribution;
 }
 
 template <class To, class From>
-Movement movement_between(const char* function, const To& to, const From& from) {
+Redistribution redistribution_between(const char* function, const To& to, const From& from) {
   require_same_cells(function, to.any_geometry(), from.any_geometry());
-  auto movement = movement_of<typename To::non_const_value_type>(function, to.any_geometry());
-  movement.to   = side_of(to);
-  movement.from = side_of(from);
-  movement.op   = from.any_geometry().partials.reduction;
-  return movement;
+  auto redistribution =
+      redistribution_of<typename To::non_const_value_type>(function, to.any_geometry());
+  redistribution.to   = side_of(to);
+  redistribution.from = side_of(from);
+  redistribution.op   = from.any_geometry().partials.reduction;
+  return redistribution;
 }
 
 template <class Space, class To>
@@ -101,9 +102,9 @@ void mark_moved(const Space& space, const To& to) {
   if constexpr (To::partial_axes::count == 0) mark_written(space, to);
 }
 
-/// Moves owned points to a field with other partitions over the same axes, by an exchange plan on
-/// the mesh's transport, ordered on `space`; or adds them to those that they came from. It doesn't
-/// change halos, so it works for gradients too.
+/// Moves owned points to a field with other partitions over the same axes, by a plan of fields
+/// (`find_move`), in the order of `space`; the transpose adds them to those that they came from.
+/// Halos stay as they are.
 template <class Space, class To, class From>
 void move_between_ranks(const Space& space, const To& to, const From& from, Direction direction) {
   const Reindexing as_they_are[To::rank];
@@ -182,7 +183,7 @@ void move_cells(const char* function, const Space& space, const To& to, const Fr
   if (is_between_meshes(to, from)) return couple(function, space, to, from, false);
   if constexpr (index_dim<To>() >= 0)
     if (moved_between_index_spaces(function, space, to, from, Direction::forward)) return;
-  Movements<Space>::run(space, movement_between(function, to, from));
+  Redistributions<Space>::run(space, redistribution_between(function, to, from));
 }
 
 template <class... A>
@@ -295,9 +296,9 @@ void redistribute_adjoint(const Space& space, const DX& dx, const DY& dy) {
     if (impl::moved_between_index_spaces("redistribute_adjoint", space, dy, dx,
                                          impl::Direction::adjoint))
       return;
-  auto movement = impl::movement_between("redistribute_adjoint", dx, dy);
-  movement.adds = true;
-  impl::Movements<Space>::run(space, movement);
+  auto redistribution = impl::redistribution_between("redistribute_adjoint", dx, dy);
+  redistribution.adds = true;
+  impl::Redistributions<Space>::run(space, redistribution);
 }
 
 /// The kind and cost of `redistribute(space, to, from)` on this rank. Collective if the plan has to
@@ -305,7 +306,8 @@ void redistribute_adjoint(const Space& space, const DX& dx, const DY& dy) {
 template <class Space, AnyShardedView To, AnyShardedView From>
 RedistributionReport redistribution_report(const Space&, const To& to, const From& from) {
   impl::check_redistribution<To, From>();
-  return impl::Movements<Space>::report(impl::movement_between("redistribution_report", to, from));
+  return impl::Redistributions<Space>::report(
+      impl::redistribution_between("redistribution_report", to, from));
 }
 
 }  // namespace shard

@@ -21,7 +21,7 @@
 #include "shard/io/checkpoint.hpp"
 #include "shard/io/safetensors.hpp"
 #include "shard/model/sharded_model.hpp"
-#include "shard/redistribute/movement.hpp"
+#include "shard/redistribute/redistribution.hpp"
 #include "shard/train/gradient_norm.hpp"
 #include "shard/train/gradient_sum.hpp"
 #include "shard/train/optimisers.hpp"

@@ -22,7 +22,8 @@ struct Stream {
 
 /// The messages of one channel (channel.hpp), for one buffer set of a plan and one direction.
 ///
-/// An exchange is post_receives, send_all, wait, release, end; the next may begin after that.
+/// An exchange is post_receives, send_all, wait, then release and end, in either order; the next
+/// may begin after that.
 /// Sequence numbers rise by one from exchange to exchange of the plan, alike on every rank.
 /// Messages are numbered in the order in which the channel got them. Functions that run in an
 /// exchange allocate nothing.
@@ -66,9 +67,8 @@ class Transport {
   /// Whether `post_receives` would not wait.
   virtual bool is_free() { return true; }
   /// Between post_receives and send_all: publishes the addresses of this rank's fields, so that
-  /// peers read them in place. False if that isn't possible; then nothing is published. Null: don't
-  /// publish.
-  virtual bool publish(void* const* fields) { return fields == nullptr; }
+  /// peers read them in place. Returns whether it did: not for null, and not if it isn't possible.
+  virtual bool publish([[maybe_unused]] void* const* fields) { return false; }
   /// After wait: the address here of a field that the sender of message i published, or null.
   virtual std::byte* published([[maybe_unused]] std::size_t i, [[maybe_unused]] int field) const {
     return nullptr;

@@ -63,13 +63,19 @@ class MeshResource {
 enum class KeyKind : std::uint8_t {
   exchange,
   move,
-  movement,
+  redistribution,
   coupling,
   collective,
   operand,
   index_move,
   chain,
-  mesh_number
+  mesh_number,
+  reduction_scratch,
+  reduction_states,
+  block_copies,
+  transfer_group,
+  rank_group,
+  device_messages
 };
 
 /// A 128-bit key of a cached plan: two hashes of different seeds, so that two objects of a kind
@@ -79,6 +85,12 @@ struct PlanKey {
   static constexpr PlanKey of(KeyKind kind) {
     const auto n = static_cast<std::uint64_t>(kind);
     return {hash_seed + n, ~hash_seed - n};
+  }
+  /// Of an object that a number tells from others of its kind.
+  static PlanKey of(KeyKind kind, std::uint64_t number) {
+    PlanKey key = of(kind);
+    key.mix(&number, sizeof number);
+    return key;
   }
   /// Adds bytes to both hashes.
   void mix(const void* bytes, std::size_t count) {
@@ -160,7 +172,7 @@ class MeshState {
   /// Tags of the mesh's communicator: those of plans' messages are less than this, ...
   int plan_tags() const { return tag_limit_ - 1; }
   /// ... that of redistributions' messages, ...
-  int movement_tag() const { return tag_limit_ - 1; }
+  int redistribution_tag() const { return tag_limit_ - 1; }
   /// ... and that of announcements (SHARD_CHECK=1).
   int announcement_tag() const { return tag_limit_; }
 

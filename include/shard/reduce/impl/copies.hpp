@@ -96,9 +96,9 @@ class BlockCopies : public CachedPlan {
  public:
   static std::shared_ptr<BlockCopies> of(const Geometry& geometry, int block) {
     const DimGeometry& dim = geometry.dims[Geometry::at(block)];
-    const PlanKey key{
-        std::is_same_v<Memory, Kokkos::HostSpace> ? 0x736861726564ULL : 0x736861726565ULL,
-        dim.partition.hash(hash_seed)};
+    PlanKey key            = PlanKey::of(KeyKind::block_copies, dim.partition.hash(hash_seed));
+    const bool on_host     = std::is_same_v<Memory, Kokkos::HostSpace>;
+    key.mix(&on_host, sizeof on_host);
     if (auto found = std::static_pointer_cast<BlockCopies>(geometry.mesh->find(key))) return found;
     auto made        = std::make_shared<BlockCopies>();
     made->partition_ = dim.partition;

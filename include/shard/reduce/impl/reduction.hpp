@@ -59,7 +59,8 @@ class ReductionStates : public CachedPlan {
  public:
   using State = std::unique_ptr<ReductionState<Memory>>;
   static std::shared_ptr<ReductionStates> of(MeshState& mesh) {
-    const PlanKey key{0x7265647563657361ULL, std::is_same_v<Memory, Kokkos::HostSpace>};
+    const PlanKey key =
+        PlanKey::of(KeyKind::reduction_states, std::is_same_v<Memory, Kokkos::HostSpace>);
     return mesh.one_of_its_kind(key, [] { return std::make_shared<ReductionStates>(); });
   }
   State take() {

@@ -32,7 +32,8 @@ template <class Memory>
 class ReductionScratch : public CachedPlan {
  public:
   static std::shared_ptr<ReductionScratch> of(MeshState& mesh) {
-    const PlanKey key{0x726564756374696fULL, std::is_same_v<Memory, Kokkos::HostSpace>};
+    const PlanKey key =
+        PlanKey::of(KeyKind::reduction_scratch, std::is_same_v<Memory, Kokkos::HostSpace>);
     return mesh.one_of_its_kind(key, [] { return std::make_shared<ReductionScratch>(); });
   }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "movement_plan.hpp"
+#include "redistribution_plan.hpp"
 
 #include <algorithm>
 #include <iterator>
@@ -37,9 +37,9 @@ void for_ranks(const MeshState& mesh, const Use& use) {
 
 bool contributes_everywhere(ReductionKind op) { return op != ReductionKind::sum; }
 
-/// One phase of a movement: which rank sends which box to which rank.
+/// One phase of a redistribution: which rank sends which box to which rank.
 struct Traffic {
-  const Movement& movement;
+  const Redistribution& redistribution;
   const MeshState& mesh;
   const Placed& from;
   const Placed& to;
@@ -83,8 +83,8 @@ struct Traffic {
     for (int a = 0; a < mesh.axes(); ++a) {
       const auto i = Geometry::at(a);
       if (from.split[i] || from.role[i] == Role::cut || reduced(a)) continue;
-      const bool pinned = a == movement.pinned_axis && !within_target;
-      if (source[i] != (pinned ? movement.pinned_to : target[i])) return false;
+      const bool pinned = a == redistribution.pinned_axis && !within_target;
+      if (source[i] != (pinned ? redistribution.pinned_to : target[i])) return false;
     }
     return true;
   }
@@ -104,7 +104,7 @@ struct PhasePairs {
 PhasePairs pairs_of(const Traffic& t) {
   PhasePairs pairs;
   const MeshState& mesh = t.mesh;
-  const int rank = t.movement.rank, me = mesh.rank();
+  const int rank = t.redistribution.rank, me = mesh.rank();
   Coordinates mine{};
   std::copy_n(mesh.coordinates().begin(), mesh.axes(), mine.begin());
   const PieceBox have = t.from.box(mesh, me, mine.data()), want = t.to.box(mesh, me, mine.data());
@@ -131,14 +131,14 @@ PieceBox local(PieceBox box, const PieceBox& owned, int rank) {
 /// The step of one round of a phase. Field 1 is read where it is written.
 TransferStep make_step(const Traffic& t, const PhasePairs& pairs, bool left, int round,
                        int rounds) {
-  const int rank = t.movement.rank, field = t.within_target ? 1 : 0;
+  const int rank = t.redistribution.rank, field = t.within_target ? 1 : 0;
   RouteField described;
-  described.kind            = t.movement.kind;
-  described.value_size      = t.movement.value_size;
+  described.kind            = t.redistribution.kind;
+  described.value_size      = t.redistribution.value_size;
   described.rank            = rank;
   described.left            = left;
-  const bool adds           = t.movement.adds && !t.within_target;
-  const Reduction reduction = {t.movement.op, adds, 1};
+  const bool adds           = t.redistribution.adds && !t.within_target;
+  const Reduction reduction = {t.redistribution.op, adds, 1};
   BoxRoute route(described, field + 1, adds || t.contributions() > 1 ? &reduction : nullptr);
   const auto part = [&](const PieceBox& box) { return part_of(box, rank, left, round, rounds); };
   for (const Pair& pair : pairs.sends)
@@ -173,12 +173,12 @@ void add_phase(const Traffic& t, const PhasePairs& pairs, bool left, int agreed,
 
 }  // namespace
 
-Placed::Placed(const Movement& movement, const MovementSide& side)
-    : array(side.geometry == nullptr), root(movement.root), rank(movement.rank) {
+Placed::Placed(const Redistribution& redistribution, const RedistributionSide& side)
+    : array(side.geometry == nullptr), root(redistribution.root), rank(redistribution.rank) {
   const Geometry& geometry =
-      array
-          ? *(side.geometry == movement.to.geometry ? movement.from.geometry : movement.to.geometry)
-          : *side.geometry;
+      array ? *(side.geometry == redistribution.to.geometry ? redistribution.from.geometry
+                                                            : redistribution.to.geometry)
+            : *side.geometry;
   for (int d = 0; d < rank; ++d) {
     const auto i           = Geometry::at(d);
     const DimGeometry& dim = geometry.dims[i];
@@ -223,10 +223,11 @@ PieceBox Placed::box(const MeshState& mesh, int rank_of_mesh, const int* coordin
   return box;
 }
 
-MovementLayout::MovementLayout(const Movement& movement, const std::array<int, 2>& agreed) {
-  const MeshState& mesh = *movement.mesh;
-  const Placed from(movement, movement.from), to(movement, movement.to);
-  const bool left = movement.from.left && movement.to.left;
+RedistributionLayout::RedistributionLayout(const Redistribution& redistribution,
+                                           const std::array<int, 2>& agreed) {
+  const MeshState& mesh = *redistribution.mesh;
+  const Placed from(redistribution, redistribution.from), to(redistribution, redistribution.to);
+  const bool left = redistribution.from.left && redistribution.to.left;
 
   std::array<bool, max_axes> carried{};
   int reduced = 1, spread = 1;
@@ -252,19 +253,20 @@ MovementLayout::MovementLayout(const Movement& movement, const std::array<int, 2
   std::copy_n(mesh.coordinates().begin(), mesh.axes(), mine.begin());
   const PieceBox source = from.box(mesh, mesh.rank(), mine.data()),
                  target = to.box(mesh, mesh.rank(), mine.data());
-  report.source         = source.elements(movement.rank) * movement.value_size;
-  report.target         = target.elements(movement.rank) * movement.value_size;
+  report.source         = source.elements(redistribution.rank) * redistribution.value_size;
+  report.target         = target.elements(redistribution.rank) * redistribution.value_size;
   report.buffer_limit   = std::max({report.source, report.target, small_buffer});
 
   bool clears    = false;  // the target's elements are set to zero: its contribution is zero
   const auto add = [&](const Placed& read, const Placed& written, std::size_t phase) {
     const Traffic traffic{
-        movement, mesh, read, written, carried, phase == 1, phase == 1 ? target : source, target};
+        redistribution, mesh, read, written, carried, phase == 1, phase == 1 ? target : source,
+        target};
     const PhasePairs pairs = pairs_of(traffic);
-    clears = clears || (!movement.adds && !traffic.wants(mesh.rank(), mine) && !to.array);
-    const index_t whole = read.box(mesh, mesh.rank(), mine.data()).elements(movement.rank);
+    clears = clears || (!redistribution.adds && !traffic.wants(mesh.rank(), mine) && !to.array);
+    const index_t whole = read.box(mesh, mesh.rank(), mine.data()).elements(redistribution.rank);
     for (const Pair& pair : pairs.sends)
-      only_sends_whole = only_sends_whole && pair.box.elements(movement.rank) == whole;
+      only_sends_whole = only_sends_whole && pair.box.elements(redistribution.rank) == whole;
     add_phase(traffic, pairs, left, agreed[phase], report.buffer_limit, rounds[phase], steps);
   };
   add(from, two_phases ? pieces : to, 0);
@@ -286,14 +288,14 @@ MovementLayout::MovementLayout(const Movement& movement, const std::array<int, 2
   if (clears) {
     RouteField described = steps.front().route.fields.front();
     BoxRoute zeros(described);
-    zeros.clear(local(target, target, movement.rank));
+    zeros.clear(local(target, target, redistribution.rank));
     steps.insert(steps.begin(), zeros.step());
   }
-  report.kind = from.array   ? MovementKind::scatter
-                : to.array   ? MovementKind::gather
-                : two_phases ? MovementKind::all_reduce
-                : reduces    ? MovementKind::reduce_scatter
-                             : MovementKind::all_to_all;
+  report.kind = from.array   ? RedistributionKind::scatter
+                : to.array   ? RedistributionKind::gather
+                : two_phases ? RedistributionKind::all_reduce
+                : reduces    ? RedistributionKind::reduce_scatter
+                             : RedistributionKind::all_to_all;
 }
 
 namespace {
@@ -320,7 +322,7 @@ void mix(PlanKey& key, const T& value) {
   key.mix(&value, sizeof(value));
 }
 
-void mix(PlanKey& key, const MovementSide& side) {
+void mix(PlanKey& key, const RedistributionSide& side) {
   mix(key, side.left);
   mix(key, side.geometry != nullptr);
   if (side.geometry == nullptr) return;
@@ -339,27 +341,28 @@ void mix(PlanKey& key, const MovementSide& side) {
 
 }  // namespace
 
-std::string describe(const Movement& movement) {
-  return "to " + describe(movement.to.geometry, movement.to.left) + " from " +
-         describe(movement.from.geometry, movement.from.left) + ", " + text(movement.value_size) +
-         "-byte values of kind " + text(static_cast<index_t>(movement.kind)) + ", root " +
-         text(movement.root) + (movement.adds ? ", added" : "") +
-         (movement.pinned_axis < 0 ? std::string()
-                                   : ", from coordinate " + text(movement.pinned_to) + " of axis " +
-                                         text(movement.pinned_axis));
+std::string describe(const Redistribution& redistribution) {
+  return "to " + describe(redistribution.to.geometry, redistribution.to.left) + " from " +
+         describe(redistribution.from.geometry, redistribution.from.left) + ", " +
+         text(redistribution.value_size) + "-byte values of kind " +
+         text(static_cast<index_t>(redistribution.kind)) + ", root " + text(redistribution.root) +
+         (redistribution.adds ? ", added" : "") +
+         (redistribution.pinned_axis < 0 ? std::string()
+                                         : ", from coordinate " + text(redistribution.pinned_to) +
+                                               " of axis " + text(redistribution.pinned_axis));
 }
 
-PlanKey key_of(const Movement& movement, bool on_host) {
-  PlanKey key = PlanKey::of(KeyKind::movement);
-  mix(key, movement.to);
-  mix(key, movement.from);
-  mix(key, movement.rank);
-  mix(key, movement.value_size);
-  mix(key, movement.kind);
-  mix(key, movement.root);
-  mix(key, movement.adds);
-  mix(key, movement.pinned_axis);
-  mix(key, movement.pinned_to);
+PlanKey key_of(const Redistribution& redistribution, bool on_host) {
+  PlanKey key = PlanKey::of(KeyKind::redistribution);
+  mix(key, redistribution.to);
+  mix(key, redistribution.from);
+  mix(key, redistribution.rank);
+  mix(key, redistribution.value_size);
+  mix(key, redistribution.kind);
+  mix(key, redistribution.root);
+  mix(key, redistribution.adds);
+  mix(key, redistribution.pinned_axis);
+  mix(key, redistribution.pinned_to);
   mix(key, on_host);
   if (const auto limit = environment_text("SHARD_MESSAGE_LIMIT"))
     key.mix(limit->data(), limit->size());

@@ -10,7 +10,7 @@
 
 namespace placed_test {
 
-using shard::MovementKind;
+using shard::RedistributionKind;
 using namespace shard::testing;
 
 struct Elsewhere;
@@ -43,14 +43,14 @@ shard::RedistributionReport report_of(const Grid& mesh, std::array<index_t, 2> n
 TEST(redistribution_report, names_the_collective) {
   const Grid mesh  = line();
   const bool alone = mesh.size() == 1;
-  const auto is    = [&](MovementKind kind) { return alone ? MovementKind::local : kind; };
-  EXPECT_EQ((report_of<Rows, Whole>(mesh, {24, 24}).kind), MovementKind::local);
-  EXPECT_EQ((report_of<Summed, Whole>(mesh, {24, 24}).kind), MovementKind::local);
-  EXPECT_EQ((report_of<Columns, Rows>(mesh, {24, 24}).kind), is(MovementKind::all_to_all));
-  EXPECT_EQ((report_of<Whole, Rows>(mesh, {24, 24}).kind), is(MovementKind::all_gather));
-  EXPECT_EQ((report_of<Rows, Summed>(mesh, {24, 24}).kind), is(MovementKind::reduce_scatter));
-  EXPECT_EQ((report_of<Whole, Summed>(mesh, {24, 24}).kind), is(MovementKind::all_reduce));
-  EXPECT_EQ((report_of<Rows, Rows>(mesh, {24, 24}).kind), MovementKind::local);
+  const auto is = [&](RedistributionKind kind) { return alone ? RedistributionKind::local : kind; };
+  EXPECT_EQ((report_of<Rows, Whole>(mesh, {24, 24}).kind), RedistributionKind::local);
+  EXPECT_EQ((report_of<Summed, Whole>(mesh, {24, 24}).kind), RedistributionKind::local);
+  EXPECT_EQ((report_of<Columns, Rows>(mesh, {24, 24}).kind), is(RedistributionKind::all_to_all));
+  EXPECT_EQ((report_of<Whole, Rows>(mesh, {24, 24}).kind), is(RedistributionKind::all_gather));
+  EXPECT_EQ((report_of<Rows, Summed>(mesh, {24, 24}).kind), is(RedistributionKind::reduce_scatter));
+  EXPECT_EQ((report_of<Whole, Summed>(mesh, {24, 24}).kind), is(RedistributionKind::all_reduce));
+  EXPECT_EQ((report_of<Rows, Rows>(mesh, {24, 24}).kind), RedistributionKind::local);
   EXPECT_NE((report_of<Columns, Rows>(mesh, {24, 24}).text().find("bytes")), std::string::npos);
 }
 

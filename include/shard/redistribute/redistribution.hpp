@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#ifndef SHARD_REDISTRIBUTE_MOVEMENT_HPP
-#define SHARD_REDISTRIBUTE_MOVEMENT_HPP
+#ifndef SHARD_REDISTRIBUTE_REDISTRIBUTION_HPP
+#define SHARD_REDISTRIBUTE_REDISTRIBUTION_HPP
 
 #include <Kokkos_Core.hpp>
 
@@ -17,7 +17,7 @@
 namespace shard {
 
 /// The kind of a redistribution, by the name of the collective.
-enum class MovementKind : std::uint8_t {
+enum class RedistributionKind : std::uint8_t {
   local,           ///< no messages: a local copy or a slice of a replica
   all_to_all,      ///< shards to other shards
   all_gather,      ///< whole shards to replicas
@@ -29,15 +29,15 @@ enum class MovementKind : std::uint8_t {
 
 /// The cost of a redistribution on this rank. Sizes in bytes.
 struct RedistributionReport {
-  MovementKind kind    = MovementKind::local;  ///< the same on every rank
-  int messages         = 0;  ///< sent; one for each pair of ranks, phase and round
-  index_t sent         = 0;  ///< bytes sent
-  index_t received     = 0;  ///< bytes received
-  index_t source       = 0;  ///< owned points that are read
-  index_t target       = 0;  ///< owned points that are written
-  index_t buffer       = 0;  ///< size of the message buffer
-  index_t buffer_limit = 0;  ///< its limit: the larger of source and target, or 1 MiB
-  int rounds           = 1;  ///< number of rounds, so that the buffer is within its limit
+  RedistributionKind kind = RedistributionKind::local;  ///< the same on every rank
+  int messages            = 0;  ///< sent; one for each pair of ranks, phase and round
+  index_t sent            = 0;  ///< bytes sent
+  index_t received        = 0;  ///< bytes received
+  index_t source          = 0;  ///< owned points that are read
+  index_t target          = 0;  ///< owned points that are written
+  index_t buffer          = 0;  ///< size of the message buffer
+  index_t buffer_limit    = 0;  ///< its limit: the larger of source and target, or 1 MiB
+  int rounds              = 1;  ///< number of rounds, so that the buffer is within its limit
 
   /// As text: "all-to-all, 3 messages of 9216 bytes, ..."
   std::string text() const;
@@ -45,8 +45,8 @@ struct RedistributionReport {
 
 namespace impl {
 
-/// One side of a movement: a field, or an array on one rank.
-struct MovementSide {
+/// One side of a redistribution: a field, or an array on one rank.
+struct RedistributionSide {
   const Geometry* geometry = nullptr;  ///< null for an array, whose extents are the other side's
   std::byte* data          = nullptr;  ///< the first owned point
   std::array<index_t, max_rank> stride{};  ///< in bytes
@@ -54,10 +54,10 @@ struct MovementSide {
 };
 
 /// A type-erased redistribution.
-struct Movement {
+struct Redistribution {
   const char* function = "redistribute";
   MeshState* mesh      = nullptr;
-  MovementSide to, from;
+  RedistributionSide to, from;
   int root       = 0;  ///< the rank in the mesh's communicator that has the array, if a side is one
   int rank       = 0;  ///< dimensions
   int value_size = 0;  ///< bytes
@@ -68,13 +68,13 @@ struct Movement {
   int pinned_to    = 0;   ///< pinned_to along this axis, which replicates them
 };
 
-/// Runs movements. `Space` is an enabled execution space that can access both sides.
+/// Runs redistributions. `Space` is an enabled execution space that can access both sides.
 template <class Space>
-struct Movements {
+struct Redistributions {
   /// Collective over the mesh, which caches the plan. Ends with a fence.
-  static void run(const Space& space, const Movement& movement);
+  static void run(const Space& space, const Redistribution& redistribution);
   /// The cost. Collective if the plan has to be made.
-  static RedistributionReport report(const Movement& movement);
+  static RedistributionReport report(const Redistribution& redistribution);
 };
 
 /// Whether this rank writes values to a field, not zeros: in a Partial sum only ranks at coordinate

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#ifndef SHARD_SRC_REDISTRIBUTE_MOVEMENT_PLAN_HPP
-#define SHARD_SRC_REDISTRIBUTE_MOVEMENT_PLAN_HPP
+#ifndef SHARD_SRC_REDISTRIBUTE_REDISTRIBUTION_PLAN_HPP
+#define SHARD_SRC_REDISTRIBUTE_REDISTRIBUTION_PLAN_HPP
 
 #include <array>
 #include <string>
 #include <vector>
 
 #include "../exchange/transfer.hpp"
-#include "shard/redistribute/movement.hpp"
+#include "shard/redistribute/redistribution.hpp"
 
 namespace shard::impl {
 
-/// The source or the target of a movement, the same on all ranks.
+/// The source or the target of a redistribution, the same on all ranks.
 struct Placed {
   enum class Role : std::uint8_t { replicated, cut, partial };
 
@@ -27,7 +27,7 @@ struct Placed {
       split{};  ///< axes that divide each rank's box further, along one dimension
   bool is_split = false;
 
-  Placed(const Movement& movement, const MovementSide& side);
+  Placed(const Redistribution& redistribution, const RedistributionSide& side);
   /// What the rank at these coordinates owns.
   PieceBox box(const MeshState& mesh, int rank_of_mesh, const int* coordinates) const;
 };
@@ -35,7 +35,7 @@ struct Placed {
 /// The steps of this rank: the rounds of the first phase, which bound the buffer, then those of the
 /// second, which gathers the values that the first has combined. Field 0 is read from the source
 /// and written to the target. Field 1, of the second phase, is read and written in the target.
-struct MovementLayout {
+struct RedistributionLayout {
   std::vector<TransferStep> steps;
   std::array<int, 2> rounds{};    ///< of each phase
   bool only_sends_whole = true;   ///< every message has all elements that this rank owns
@@ -43,13 +43,13 @@ struct MovementLayout {
   RedistributionReport report;
 
   /// Local. `agreed`: the rounds of each phase, as the ranks agreed; 0: as many as this rank needs.
-  MovementLayout(const Movement& movement, const std::array<int, 2>& agreed);
+  RedistributionLayout(const Redistribution& redistribution, const std::array<int, 2>& agreed);
 };
 
 /// Everything that must be the same on every rank, as text.
-std::string describe(const Movement& movement);
+std::string describe(const Redistribution& redistribution);
 /// The key of its plan.
-PlanKey key_of(const Movement& movement, bool on_host);
+PlanKey key_of(const Redistribution& redistribution, bool on_host);
 
 }  // namespace shard::impl
 
