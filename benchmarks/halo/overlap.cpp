@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// How much of a halo exchange shard::overlapped hides behind a 7-point stencil, 256x256x64 double.
+// How much of a halo exchange shard::overlapped hides behind a stencil of 7 points, 256x256x64
+// double; with --network, for ranks on several hosts (tools/hosts), over MPI alone, of 7 and of 27
+// points,
+// of one field and of eight in one exchange (of 128x128x64).
 // Prints Google Benchmark's JSON, times of one step.
 //
 // Steps of a time loop (two time levels that swap), of several kinds that take turns, as do the
@@ -19,10 +22,13 @@
 //   hidden_by_steps = 1 - (overlapped - pieces) / (sequence - whole)
 // and what a user gains, with the price of cutting the stencil in two taken off:
 //   gained = (sequence - overlapped) / (sequence - whole)
+// An exchange that takes longer than the stencil can't be hidden whole:
+//   of_possible = (sequence - overlapped) / min(sequence - whole, whole)
 // differences turn by turn of the slowest rank's steps, of which the median counts.
 #include <Kokkos_Core.hpp>
 #include <mpi.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <limits>
@@ -47,37 +53,63 @@ using FieldCut =
     shard::ShardedView<double***, Kokkos::LayoutRight,
                        shard::ShardDim<D, Cut, shard::Halo<1>, shard::Periodic>, Kokkos::HostSpace>;
 
-/// Diffusion. No flux through the walls of the dimensions that aren't cut.
-template <int D>
-struct DiffuseKernel {
-  const double* from;
-  double* to;
-  std::array<int, 3> extent;
-  std::array<long, 3> stride;
+constexpr int most_fields = 8;
 
+/// Diffusion of one field or several. No flux through the walls of the dimensions that aren't cut.
+template <int D, int Points>
+struct DiffuseKernel {
+  std::array<const double*, most_fields> from{};
+  std::array<double*, most_fields> to{};
+  int fields = 0;
+  std::array<int, 3> extent{};
+  std::array<long, 3> stride{};
+
+  /// The way to a neighbour; to the cell itself where a wall is between.
   template <int E>
-  KOKKOS_FUNCTION double both_sides(const double* cell, int i) const {
-    const bool low = E == D || i > 0, high = E == D || i < extent[E] - 1;
-    return cell[low ? -stride[E] : 0] + cell[high ? stride[E] : 0];
+  KOKKOS_FUNCTION long low(int i) const {
+    return E == D || i > 0 ? -stride[E] : 0;
+  }
+  template <int E>
+  KOKKOS_FUNCTION long high(int i) const {
+    return E == D || i < extent[E] - 1 ? stride[E] : 0;
+  }
+  /// The sum of a cell's neighbours along the inner dimension. Beyond its walls lies another line's
+  /// cell or one of the halo: read and not used, so that the line is computed in vectors.
+  KOKKOS_FUNCTION double inner(const double* cell, int k) const {
+    const double below = cell[-1], above = cell[1];
+    return (k > 0 ? below : *cell) + (k < extent[2] - 1 ? above : *cell);
   }
   KOKKOS_FUNCTION void operator()(int i, int j, int k) const {
-    const long at      = i * stride[0] + j * stride[1] + k;
-    const double* cell = from + at;
-    // Beyond the walls of the inner dimension lies another line's cell or one of the halo: read and
-    // not used, so that the line is computed in vectors.
-    const double below = cell[-1], above = cell[1];
-    const double inner = (k > 0 ? below : *cell) + (k < extent[2] - 1 ? above : *cell);
-    to[at] = *cell + 0.1 * (both_sides<0>(cell, i) + both_sides<1>(cell, j) + inner - 6 * *cell);
+    const long at   = i * stride[0] + j * stride[1] + k;
+    const long x[3] = {low<0>(i), 0, high<0>(i)}, y[3] = {low<1>(j), 0, high<1>(j)};
+    for (int f = 0; f < fields; ++f) {
+      const double* cell = from[static_cast<std::size_t>(f)] + at;
+      double sum         = 0;
+      if constexpr (Points == 7) {
+        sum = cell[x[0]] + cell[x[2]] + cell[y[0]] + cell[y[2]] + inner(cell, k) - 6 * *cell;
+      } else {
+        for (const long a : x)
+          for (const long b : y) sum += cell[a + b] + inner(cell + a + b, k);
+        sum -= 27 * *cell;
+      }
+      to[static_cast<std::size_t>(f)][at] = *cell + 0.03 * sum;
+    }
   }
 };
 
-template <int D>
-DiffuseKernel<D> diffuse(const FieldCut<D>& from, const FieldCut<D>& to) {
-  DiffuseKernel<D> kernel{from.origin(), to.origin(), {}, {}};
+template <int D, int Points>
+DiffuseKernel<D, Points> diffuse(const std::vector<FieldCut<D>>& from,
+                                 const std::vector<FieldCut<D>>& to) {
+  DiffuseKernel<D, Points> kernel;
+  for (std::size_t f = 0; f < from.size(); ++f) {
+    kernel.from[f] = from[f].origin();
+    kernel.to[f]   = to[f].origin();
+  }
+  kernel.fields = static_cast<int>(from.size());
   for (int d = 0; d < 3; ++d) {
     const auto i     = static_cast<std::size_t>(d);
-    kernel.extent[i] = static_cast<int>(from.extent(d));
-    kernel.stride[i] = static_cast<long>(from.stride(d));
+    kernel.extent[i] = static_cast<int>(from[0].extent(d));
+    kernel.stride[i] = static_cast<long>(from[0].stride(d));
   }
   return kernel;
 }
@@ -89,26 +121,37 @@ struct Block {
   double all = 0, start = 0, finish = 0;  // the sequence's exchange is all start
 };
 
-template <int D>
+/// The mesh's ranks over each other, on transports of several kinds.
+struct Options {
+  const char* name;
+  shard::Tuning tuning;
+  bool shared;  ///< fields that neighbours on the node read in place
+  int fields = 1;
+  shard::Extents<3> all{256, 256, 64};
+};
+
+template <int D, int Points>
 class Loop {
   using Field    = FieldCut<D>;
-  using Exchange = shard::Exchange<Field>;
+  using Fields   = std::vector<Field>;
+  using Exchange = shard::Exchange<Fields>;
 
  public:
-  Loop(MPI_Comm comm, int ranks, const shard::Tuning& tuning, bool shared)
+  Loop(MPI_Comm comm, int ranks, const Options& options)
       : mesh_(comm, {ranks}),
-        levels_{make("now", shared), make("then", shared)},
-        halos_{Exchange(tuning, levels_[0]), Exchange(tuning, levels_[1])} {
+        levels_{make("now", options), make("then", options)},
+        halos_{Exchange(options.tuning, levels_[0]), Exchange(options.tuning, levels_[1])} {
     reset();
   }
 
   void reset() {
-    for (const Field& t : levels_)
-      for (int i = 0; i < t.extent(0); ++i)
-        for (int j = 0; j < t.extent(1); ++j)
-          for (int k = 0; k < t.extent(2); ++k)
-            t(i, j, k) = static_cast<double>(
-                ((t.begin(0) + i) * 31 + (t.begin(1) + j) * 17 + (t.begin(2) + k) * 7) % 101);
+    for (const Fields& level : levels_)
+      for (const Field& t : level)
+        for (int i = 0; i < t.extent(0); ++i)
+          for (int j = 0; j < t.extent(1); ++j)
+            for (int k = 0; k < t.extent(2); ++k)
+              t(i, j, k) = static_cast<double>(
+                  ((t.begin(0) + i) * 31 + (t.begin(1) + j) * 17 + (t.begin(2) + k) * 7) % 101);
     now_ = 0;
   }
 
@@ -116,36 +159,40 @@ class Loop {
     Block block;
     step(kind, block);
     block = {};
-    MPI_Barrier(levels_[0].communicator());
+    MPI_Barrier(mesh_.communicator());
     const double begin = MPI_Wtime();
     for (int s = 0; s < steps; ++s) step(kind, block);
     block.all = MPI_Wtime() - begin;
-    MPI_Barrier(levels_[0].communicator());
+    MPI_Barrier(mesh_.communicator());
     return block;
   }
 
   /// A sum that tells one cell from another.
   double checksum() const {
-    const Field& t = levels_[now_];
-    double sum     = 0;
-    for (int i = 0; i < t.extent(0); ++i)
-      for (int j = 0; j < t.extent(1); ++j)
-        for (int k = 0; k < t.extent(2); ++k)
-          sum += t(i, j, k) * static_cast<double>((i * 7 + j * 3 + k) % 13);
+    double sum = 0;
+    for (const Field& t : levels_[now_])
+      for (int i = 0; i < t.extent(0); ++i)
+        for (int j = 0; j < t.extent(1); ++j)
+          for (int k = 0; k < t.extent(2); ++k)
+            sum += t(i, j, k) * static_cast<double>((i * 7 + j * 3 + k) % 13);
     return sum;
   }
 
  private:
-  Field make(const char* label, bool shared) const {
-    const shard::Extents<3> all{256, 256, 64};
-    return shared ? shard::shared_field<Field>(label, mesh_, all) : Field(label, mesh_, all);
+  Fields make(const char* label, const Options& of) const {
+    Fields fields;
+    for (int f = 0; f < of.fields; ++f)
+      fields.push_back(of.shared ? shard::shared_field<Field>(label, mesh_, of.all)
+                                 : Field(label, mesh_, of.all));
+    return fields;
   }
 
   void step(Kind kind, Block& block) {
-    const Field& from     = levels_[now_];
+    const Fields& level   = levels_[now_];
+    const Field& from     = level[0];
     const Exchange& halos = halos_[now_];
     now_                  = 1 - now_;
-    const auto kernel     = diffuse<D>(from, levels_[now_]);
+    const auto kernel     = diffuse<D, Points>(level, levels_[now_]);
     switch (kind) {
       case sequence: {
         const double begin = MPI_Wtime();
@@ -185,7 +232,7 @@ class Loop {
 
   Space space_;
   shard::Mesh<Cut> mesh_;
-  std::array<Field, 2> levels_;
+  std::array<Fields, 2> levels_;
   std::array<Exchange, 2> halos_;
   std::size_t now_ = 0;
 };
@@ -198,16 +245,15 @@ std::vector<double> slowest(MPI_Comm comm, const std::vector<double>& mine) {
 }
 
 /// A transport's loop and the times of its blocks, by turn, in microseconds a step.
-template <int D>
+template <int D, int Points>
 struct Way {
-  std::string name;
-  Loop<D> loop;
+  Options options;
+  Loop<D, Points> loop;
   std::array<std::vector<double>, kinds> all;
   std::vector<double> exchange, start, finish;
 
-  Way(std::string n, const shard::Environment& environment, const shard::Tuning& tuning,
-      bool shared)
-      : name(std::move(n)), loop(environment.world(), environment.size(), tuning, shared) {}
+  Way(const shard::Environment& environment, const Options& given)
+      : options(given), loop(environment.world(), environment.size(), given) {}
 
   void take_turn(int steps, bool counts) {
     for (int kind = 0; kind < kinds; ++kind) {
@@ -232,7 +278,7 @@ struct Way {
       if (kind == sequence) expected = sum;
       if (sum == expected) continue;
       std::fprintf(stderr, "overlap/%s: overlapped steps differ from those in sequence\n",
-                   name.c_str());
+                   options.name);
       MPI_Abort(comm, 1);
     }
   }
@@ -251,46 +297,64 @@ struct Way {
     const double cost = difference(sequence, whole), seen = difference(overlapped, pieces);
     if (environment.rank() != 0) return;
     std::printf(
-        "%s  {\"name\": \"overlap/%s/256x256x64/cut%d\", \"run_type\": \"iteration\", "
+        "%s  {\"name\": \"overlap/%s/%dx%dx%d/cut%d\", \"run_type\": \"iteration\", "
         "\"iterations\": %zu, \"real_time\": %.2f, \"cpu_time\": %.2f, \"time_unit\": \"us\", "
         "\"exchange\": %.2f, \"start\": %.2f, \"finish\": %.2f, \"hidden\": %.3f, "
         "\"sequence\": %.2f, \"pieces\": %.2f, \"whole\": %.2f, \"exchange_by_steps\": %.2f, "
-        "\"seen_by_steps\": %.2f, \"hidden_by_steps\": %.3f, \"gained\": %.3f}",
-        separator, name.c_str(), D, all[overlapped].size() * static_cast<std::size_t>(steps),
-        support::median(all[overlapped]), support::median(all[overlapped]), mean[0], mean[1],
-        mean[2], 1 - (mean[1] + mean[2]) / mean[0], support::median(all[sequence]),
+        "\"seen_by_steps\": %.2f, \"hidden_by_steps\": %.3f, \"gained\": %.3f, "
+        "\"of_possible\": %.3f}",
+        separator, options.name, static_cast<int>(options.all[0]), static_cast<int>(options.all[1]),
+        static_cast<int>(options.all[2]), D,
+        all[overlapped].size() * static_cast<std::size_t>(steps), support::median(all[overlapped]),
+        support::median(all[overlapped]), mean[0], mean[1], mean[2],
+        1 - (mean[1] + mean[2]) / mean[0], support::median(all[sequence]),
         support::median(all[pieces]), support::median(all[whole]), cost, seen, 1 - seen / cost,
-        difference(sequence, overlapped) / cost);
+        difference(sequence, overlapped) / cost,
+        difference(sequence, overlapped) / std::min(cost, support::median(all[whole])));
     separator = ",\n";
   }
 };
 
-template <int D>
-void measure(const shard::Environment& environment, int turns, const char*& separator) {
+template <int D, int Points>
+void measure(const shard::Environment& environment, int turns, const std::vector<Options>& options,
+             const char*& separator) {
   constexpr int steps = 4;
-  const shard::Tuning by_rule, packed{.direct_run = std::numeric_limits<std::size_t>::max()},
-      by_mpi{.transport = shard::TransportKind::mpi};
-  Way<D> ways[] = {{"shared_direct", environment, by_rule, true},
-                   {"shared_packed", environment, packed, true},
-                   {"mpi", environment, by_mpi, false}};
-  for (Way<D>& way : ways) way.check(environment.world());
+  std::vector<Way<D, Points>> ways;
+  for (const Options& one : options) ways.emplace_back(environment, one);
+  for (auto& way : ways) way.check(environment.world());
   for (int turn = -2; turn < turns; ++turn)
-    for (Way<D>& way : ways) way.take_turn(steps, turn >= 0);
-  for (Way<D>& way : ways) way.print(environment, steps, separator);
+    for (auto& way : ways) way.take_turn(steps, turn >= 0);
+  for (auto& way : ways) way.print(environment, steps, separator);
 }
 
 }  // namespace
 
-// overlap [TURNS]
+// overlap [--network] [TURNS]
 int main(int argc, char** argv) {
   shard::Environment environment(argc, argv);
   int turns = 60;
-  support::Arguments given(argc, argv, "[TURNS]");
+  support::Arguments given(argc, argv, "[--network] [TURNS]");
+  const bool network = given.flag("--network");
   given.next("TURNS", turns, 1);
   if (!given.understood()) return 2;
   if (environment.rank() == 0) std::printf("{\"benchmarks\": [\n");
   const char* separator = "";
-  measure<0>(environment, turns, separator);
-  measure<1>(environment, turns, separator);
+  const shard::Tuning by_rule, packed{.direct_run = std::numeric_limits<std::size_t>::max()},
+      by_mpi{.transport = shard::TransportKind::mpi};
+  if (network) {
+    const shard::Extents<3> small{128, 128, 64};
+    const std::vector<Options> of_7{{"7_points", by_mpi, false},
+                                    {"7_points/8_fields", by_mpi, false, 8, small}},
+        of_27{{"27_points", by_mpi, false}, {"27_points/8_fields", by_mpi, false, 8, small}};
+    measure<0, 7>(environment, turns, of_7, separator);
+    measure<1, 7>(environment, turns, of_7, separator);
+    measure<0, 27>(environment, turns, of_27, separator);
+    measure<1, 27>(environment, turns, of_27, separator);
+  } else {
+    const std::vector<Options> all{
+        {"shared_direct", by_rule, true}, {"shared_packed", packed, true}, {"mpi", by_mpi, false}};
+    measure<0, 7>(environment, turns, all, separator);
+    measure<1, 7>(environment, turns, all, separator);
+  }
   if (environment.rank() == 0) std::printf("\n]}\n");
 }
