@@ -91,20 +91,26 @@ class Halos {
       geometries_[f] = &fields[f]->geometry;
       append_outside(*fields[f], specs.back(), f, outside);
     }
-    plan_ = FieldPlan<Memory>::make(*fields.front()->geometry.mesh, std::move(specs));
+    plan_ = FieldPlan<Memory>::make(
+        *fields.front()->geometry.mesh, std::move(specs),
+        {.messages = options.messages == shard_short_messages ? MessageLayout::by_size
+                                                              : MessageLayout::one_per_peer});
   }
   void start(const std::vector<shard_field>& fields, Direction direction) {
     for (std::size_t f = 0; f < fields.size(); ++f) from_[f] = fields[f]->origin;
     started_.push_back(
-        plan_->start(space(), {from_.data(), from_.data(), geometries_.data()}, direction));
+        {plan_->start(space(), {from_.data(), from_.data(), geometries_.data()}, direction)});
+  }
+  void advance() {
+    const Started first = take_first("exchange_advance");
+    const bool over =
+        first.is_over || plan_->advance(space(), first.exchange) == impl::Progress::finished;
+    started_.insert(started_.begin(), {first.exchange, over});
   }
   Direction finish() {
-    if (started_.empty())
-      throw_argument("exchange_finish", {"no exchange of this plan is in progress"});
-    const auto first = started_.front();
-    started_.erase(started_.begin());
-    plan_->finish(space(), first);
-    return first.direction;
+    const Started first = take_first("exchange_finish");
+    if (!first.is_over) plan_->finish(space(), first.exchange);
+    return first.exchange.direction;
   }
   bool in_progress() const { return !started_.empty(); }
   std::string describe() const {
@@ -113,6 +119,16 @@ class Halos {
   }
 
  private:
+  struct Started {
+    impl::StartedExchange exchange;
+    bool is_over = false;
+  };
+  Started take_first(const char* function) {
+    if (started_.empty()) throw_argument(function, {"no exchange of this plan is in progress"});
+    const Started first = started_.front();
+    started_.erase(started_.begin());
+    return first;
+  }
   decltype(auto) space() const {
     if constexpr (std::is_same_v<Memory, Kokkos::HostSpace>)
       return (space_);  // to make one takes longer than the rest of a call
@@ -124,7 +140,7 @@ class Halos {
   HostSpace space_;
   std::vector<void*> from_;
   std::vector<const impl::Geometry*> geometries_;
-  std::vector<impl::StartedExchange> started_;
+  std::vector<Started> started_;
 };
 
 }  // namespace shard::c
@@ -203,6 +219,9 @@ struct shard_exchange_s : shard::c::Counted {
       if (direction == shard::impl::Direction::forward) fill_boundaries(false);
     });
   }
+  void advance() {
+    shard::c::with(halos, [](auto& of) { of.advance(); });
+  }
   bool is_in_progress() {
     bool found = false;
     shard::c::with(halos, [&](const auto& of) { found = of.in_progress(); });
@@ -246,6 +265,9 @@ int shard_exchange_create(int count, const shard_field* fields,
       const std::string found = handle->append(fields[f]);
       if (!found.empty()) wrong = found;
     }
+    const int messages = handle->options.messages;
+    if (messages != shard_one_message && messages != shard_short_messages)
+      wrong = impl::text(messages) + " isn't a shard_message_layout";
     if (handle->mesh != nullptr)
       impl::require_no_error(handle->mesh->comm(), "exchange_create", wrong);
     else if (!wrong.empty())
@@ -314,4 +336,7 @@ int shard_exchange_start_adjoint(shard_exchange exchange) {
 }
 int shard_exchange_finish(shard_exchange exchange) {
   return shard::c::guarded([&] { shard::c::require(exchange, "the exchange").finish(); });
+}
+int shard_exchange_advance(shard_exchange exchange) {
+  return shard::c::guarded([&] { shard::c::require(exchange, "the exchange").advance(); });
 }

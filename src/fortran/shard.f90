@@ -117,6 +117,7 @@ module shard
     procedure :: start => exchange_start
     procedure :: start_adjoint => exchange_start_adjoint
     procedure :: finish => exchange_finish
+    procedure :: advance => exchange_advance !< between start and finish, in the middle of long work
     final :: exchange_final
   end type
 
@@ -201,7 +202,7 @@ module shard
   end interface
 
   type, bind(c) :: c_options
-    integer(c_int) :: faces = 0, width = 0, layers = 0, axes = 0
+    integer(c_int) :: faces = 0, width = 0, layers = 0, axes = 0, messages = 0
   end type
 
   abstract interface
@@ -277,6 +278,7 @@ module shard
   procedure(of_object), bind(c, name='shard_exchange_start') :: c_exchange_start
   procedure(of_object), bind(c, name='shard_exchange_start_adjoint') :: c_exchange_start_adjoint
   procedure(of_object), bind(c, name='shard_exchange_finish') :: c_exchange_finish
+  procedure(of_object), bind(c, name='shard_exchange_advance') :: c_exchange_advance
   procedure(of_object), bind(c, name='shard_coupling_put') :: c_coupling_put
   procedure(of_object), bind(c, name='shard_coupling_get') :: c_coupling_get
   procedure(of_object), bind(c, name='shard_coupling_finish') :: c_coupling_finish
@@ -956,11 +958,12 @@ contains
   end subroutine
 
   !> One message for each neighbour. `faces`: without corners. `width`, `layers`: of the halo. `axes`: only halos
-  !! along these. Collective over the mesh.
-  subroutine exchange_plan(exchange, fields, faces, width, layers, axes, ierr)
+  !! along these. `short_messages`: of at most 4000 bytes by MPI, where the parts of the halo are as short. Collective
+  !! over the mesh.
+  subroutine exchange_plan(exchange, fields, faces, width, layers, axes, short_messages, ierr)
     class(shard_exchange), intent(inout) :: exchange
     type(shard_field), intent(in) :: fields(:)
-    logical, intent(in), optional :: faces
+    logical, intent(in), optional :: faces, short_messages
     integer, intent(in), optional :: width, layers, axes(:)
     integer, intent(out), optional :: ierr
     type(c_options) :: options
@@ -968,6 +971,7 @@ contains
     integer(c_int) :: code
     integer :: i
     if (present(faces)) options%faces = merge(1_c_int, 0_c_int, faces)
+    if (present(short_messages)) options%messages = merge(1_c_int, 0_c_int, short_messages)
     if (present(width)) options%width = int(width, c_int)
     if (present(layers)) options%layers = int(layers, c_int)
     if (present(axes)) then
@@ -1041,6 +1045,12 @@ contains
     class(shard_exchange), intent(in) :: exchange
     integer, intent(out), optional :: ierr
     call answer(c_exchange_finish(exchange%handle), ierr)
+  end subroutine
+  !> Lets messages progress, without waiting: over a network MPI sends long ones while it is called.
+  subroutine exchange_advance(exchange, ierr)
+    class(shard_exchange), intent(in) :: exchange
+    integer, intent(out), optional :: ierr
+    call answer(c_exchange_advance(exchange%handle), ierr)
   end subroutine
 
   !> Copies the owned elements of the fields `from` to the fields `to` of another mesh; a rank that isn't on a side

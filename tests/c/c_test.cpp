@@ -35,15 +35,21 @@ void check_exchange(int type, const shard_boundary& low, const shard_boundary& h
     expect_same(what);
     plan.adjoint(space);
     EXPECT_EQ(shard_exchange_start_adjoint(exchange), shard_ok);
+    EXPECT_EQ(shard_exchange_advance(exchange), shard_ok);
+    EXPECT_EQ(shard_exchange_advance(exchange), shard_ok);
     EXPECT_EQ(shard_exchange_finish(exchange), shard_ok);
     expect_same(what);
     shard_exchange_release(&exchange);
     EXPECT_EQ(exchange, nullptr);
   };
   check("whole", halos, {});
-  check("faces", halos.faces(), {.faces = 1, .width = 0, .layers = 0, .axes = 0});
-  check("width", halos.template width<Halo<1>>(), {.faces = 0, .width = 1, .layers = 0, .axes = 0});
-  check("axis", halos.template only<Lon>(), {.faces = 0, .width = 0, .layers = 0, .axes = 2});
+  check("faces", halos.faces(), {.faces = 1, .width = 0, .layers = 0, .axes = 0, .messages = 0});
+  check("width", halos.template width<Halo<1>>(),
+        {.faces = 0, .width = 1, .layers = 0, .axes = 0, .messages = 0});
+  check("short messages", halos,
+        {.faces = 0, .width = 0, .layers = 0, .axes = 0, .messages = shard_short_messages});
+  check("axis", halos.template only<Lon>(),
+        {.faces = 0, .width = 0, .layers = 0, .axes = 2, .messages = 0});
   for (shard_field& f : own) shard_field_release(&f);
 }
 
@@ -256,9 +262,13 @@ TEST(C, MisuseIsACodeAndASentence) {
   refused(shard_error_argument, {"-1 fields"}, shard_exchange_create(-1, &own, nullptr, &exchange));
   ASSERT_EQ(shard_exchange_create(1, &own, nullptr, &exchange), shard_ok);
   refused(shard_error_argument, {"no exchange"}, shard_exchange_finish(exchange));
+  refused(shard_error_argument, {"no exchange"}, shard_exchange_advance(exchange));
   EXPECT_EQ(shard_exchange_start(exchange), shard_ok);
   refused(shard_error_argument, {"in progress"}, shard_exchange_run(exchange));
   EXPECT_EQ(shard_exchange_finish(exchange), shard_ok);
+  const shard_exchange_options odd{.faces = 0, .width = 0, .layers = 0, .axes = 0, .messages = 7};
+  shard_exchange none = nullptr;
+  refused(shard_error_argument, {"7 isn't"}, shard_exchange_create(1, &own, &odd, &none));
   // what it was made of lives as long as the plan
   shard_field_release(&own);
   EXPECT_EQ(shard_exchange_run(exchange), shard_ok);

@@ -137,7 +137,7 @@ TEST(C, IndexSpacesHaveTheBitsOfCpp) {
   shard_space_release(&c_cells);
   for (const int most : {2, 1}) {
     shard_exchange exchange              = nullptr;
-    const shard_exchange_options options = {0, 0, most, 0};
+    const shard_exchange_options options = {0, 0, most, 0, 0};
     ASSERT_EQ(shard_exchange_create(1, &field, &options, &exchange), shard_ok);
     fill(x, 1), fill(x2, 1);
     const Exchange<F> whole(x), narrow = whole.layers<1>();

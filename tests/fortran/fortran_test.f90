@@ -187,6 +187,8 @@ contains
     dt = v
     call of_t%rebind(u)
     call plan%start()
+    call plan%advance()
+    call plan%advance()
     call plan%finish()
     left = sum(u*v)
     call of_t%rebind(dt)

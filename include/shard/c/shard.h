@@ -195,12 +195,20 @@ int shard_field_rebind(shard_field field, void* data);
 /** The elements that this rank owns in a dimension. Local. */
 int shard_field_owned(shard_field field, int dimension, int64_t* first, int64_t* count);
 
+/** How an exchange groups what goes by MPI to one neighbour: by default in one message. */
+enum shard_message_layout {
+  shard_one_message = 0,
+  shard_short_messages /**< of at most 4000 bytes, as far as the parts of the halo are as short: MPI
+                            sends these at once, a longer one after an answer. The same on all ranks */
+};
+
 /** Options of an exchange: all zeros is the whole halo. */
 typedef struct shard_exchange_options {
   int faces;     /**< 1: without corners, for star-shaped stencils */
   int width;     /**< more than 0: up to this width on each side */
   int layers;    /**< more than 0: up to this layer of index spaces */
   unsigned axes; /**< not 0: only halos along these axes, a bit for each */
+  int messages;  /**< a shard_message_layout */
 } shard_exchange_options;
 
 /** Makes a plan for fields of one mesh and memory, one message for each neighbour. `options` may be
@@ -241,6 +249,10 @@ int shard_exchange_start(shard_exchange exchange);
 int shard_exchange_start_adjoint(shard_exchange exchange);
 /** Waits for what the earliest start that isn't finished began. */
 int shard_exchange_finish(shard_exchange exchange);
+/** Lets the messages of the earliest start that isn't finished progress, and never waits. Call it
+ * between pieces of a long computation: over a network most MPIs send messages of 16 KiB and more
+ * only while they are called. Halos may be read after shard_exchange_finish. Local. */
+int shard_exchange_advance(shard_exchange exchange);
 
 /** Copies the owned elements of `from` to `to`: other partitions, sharded dimensions, halos,
  * strides, of the same mesh, global extents and type. Collective over the mesh. */
