@@ -2,13 +2,14 @@
 //
 // hosts-relay DELAY RATE NETNS...
 //
-// The links of tools/hosts with a delay, for kernels without netem, and the switch between them.
-// Makes a TAP device net0 in each network namespace. A frame that a host sends occupies its link as
-// long as RATE says (1gbit, 200mbit; 0: no time), and arrives DELAY (50us, 1ms) after that, at the
-// host with its address. Frames keep their order, and none is dropped. Runs until a signal ends it.
+// Joins the hosts of tools/hosts by links with a delay, where the kernel has no netem. It makes a
+// TAP device net0 in each network namespace, reads the frames that hosts send, and writes them to
+// the host with their address. A frame waits for the frames that its host sent before, then for its
+// own length at RATE (1gbit, 200mbit; 0: no limit), then for DELAY (50us, 1ms). Frames keep their
+// order, and none is dropped. Runs until a signal ends it.
 //
-// The devices take part in checksum and segmentation offload: TCP's segments of up to 64 KiB pass
-// as one frame, which costs two copies and two system calls.
+// The devices offload checksums and segmentation: up to 64 KiB of TCP pass as one frame, with two
+// system calls.
 #include <fcntl.h>
 #include <linux/if.h>
 #include <linux/if_tun.h>
@@ -36,23 +37,24 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::nanoseconds;
 
-/// What the devices put before each frame: virtio_net_hdr, whose own header isn't C++.
+/// virtio_net_hdr, which the devices put before each frame; its own header isn't C++.
 struct Offload {
   std::uint8_t flags, segmented;
-  std::uint16_t headers, segment_bytes, transport, checksum;
+  std::uint16_t headers, segment_bytes;
+  std::uint16_t transport, checksum;  // where TCP's header begins, and its checksum in that
 };
 constexpr std::size_t header = sizeof(Offload);
 constexpr std::size_t most   = header + 65536 + 18;  // with Ethernet's header and a VLAN's tag
 
-// Timers wake a thread late, by 15 to 60 microseconds on a virtual machine. So the last ones before
-// a frame is due are polled.
+// A timer wakes its thread some tens of microseconds late on a virtual machine, so the relay polls
+// that long before a frame is due.
 constexpr nanoseconds near{40000};
 
 [[noreturn]] void fail(const std::string& what) {
   throw std::system_error(errno, std::generic_category(), what);
 }
 
-/// A number with one of two or more units: "50us".
+/// A number with one of the units, times that unit: "50us".
 double quantity(const std::string& text, const std::vector<std::pair<std::string, double>>& units) {
   char* end          = nullptr;
   const double value = std::strtod(text.c_str(), &end);
@@ -77,12 +79,12 @@ int open_tap(const std::string& name) {
   return tap;
 }
 
-/// The length on the wire of what a device gave: each segment has the headers again.
+/// The bytes of a frame on the wire, where each segment repeats the headers.
 std::int64_t wire_bytes(const std::vector<char>& frame) {
   Offload offload;
   std::memcpy(&offload, frame.data(), header);
   const std::int64_t all   = static_cast<std::int64_t>(frame.size() - header);
-  const std::size_t length = header + offload.transport + 12;  // in TCP's header, in words
+  const std::size_t length = header + offload.transport + 12;  // of TCP's header, in words of four
   if (offload.segmented == 0 || length >= frame.size()) return all;
   const std::int64_t headers =
       offload.transport + 4 * (static_cast<std::uint8_t>(frame[length]) >> 4);
