@@ -47,6 +47,15 @@ void sign_in(const char* program) {
   for (;;) pause();
 }
 
+/// Asks tools/hosts for what its options say: the last host loses its link, or has a slow one.
+void disturb_link() {
+  const char* hosts = std::getenv("SHARD_HOSTS");
+  std::FILE* file =
+      hosts == nullptr ? nullptr : std::fopen((std::string(hosts) + "/now").c_str(), "w");
+  if (file == nullptr) throw std::runtime_error("this needs tools/hosts");
+  std::fclose(file);
+}
+
 /// Ends as no program can help it, once the other ranks wait.
 [[noreturn]] void die() {
   usleep(500000);
@@ -170,6 +179,7 @@ class Program {
       if (last_) stay_away();
       for (;;) coupling(Space());
     }
+    if (mesh_.rank() == 0 && kind == "link") disturb_link();
     if (last_ && kind == "killed") std::raise(SIGKILL);
     if (last_ && kind == "stopped") std::raise(SIGSTOP);
     if (last_ && kind == "gone") std::_Exit(3);
