@@ -300,16 +300,17 @@ struct Way {
         "%s  {\"name\": \"overlap/%s/%dx%dx%d/cut%d\", \"run_type\": \"iteration\", "
         "\"iterations\": %zu, \"real_time\": %.2f, \"cpu_time\": %.2f, \"time_unit\": \"us\", "
         "\"exchange\": %.2f, \"start\": %.2f, \"finish\": %.2f, \"hidden\": %.3f, "
-        "\"sequence\": %.2f, \"pieces\": %.2f, \"whole\": %.2f, \"exchange_by_steps\": %.2f, "
+        "\"by_hand\": %.2f, \"sequence\": %.2f, \"pieces\": %.2f, \"whole\": %.2f, "
+        "\"exchange_by_steps\": %.2f, "
         "\"seen_by_steps\": %.2f, \"hidden_by_steps\": %.3f, \"gained\": %.3f, "
         "\"of_possible\": %.3f}",
         separator, options.name, static_cast<int>(options.all[0]), static_cast<int>(options.all[1]),
         static_cast<int>(options.all[2]), D,
         all[overlapped].size() * static_cast<std::size_t>(steps), support::median(all[overlapped]),
         support::median(all[overlapped]), mean[0], mean[1], mean[2],
-        1 - (mean[1] + mean[2]) / mean[0], support::median(all[sequence]),
-        support::median(all[pieces]), support::median(all[whole]), cost, seen, 1 - seen / cost,
-        difference(sequence, overlapped) / cost,
+        1 - (mean[1] + mean[2]) / mean[0], support::median(all[by_hand]),
+        support::median(all[sequence]), support::median(all[pieces]), support::median(all[whole]),
+        cost, seen, 1 - seen / cost, difference(sequence, overlapped) / cost,
         difference(sequence, overlapped) / std::min(cost, support::median(all[whole])));
     separator = ",\n";
   }

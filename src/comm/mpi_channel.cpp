@@ -3,9 +3,7 @@
 #include <mpi.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <array>
-#include <string>
 #include <chrono>
 #include <limits>
 #include <memory>
@@ -72,26 +70,25 @@ class Counting {
 /// Persistent MPI requests on host memory, or on device memory with a GPU-aware MPI.
 class MpiTransport final : public Transport {
  public:
-  MpiTransport(MPI_Comm comm, int tag, const std::vector<Message>& sends, std::byte* send_buffer,
-               const std::vector<Message>& receives, std::byte* receive_buffer) {
+  /// Messages of more than `most_bytes`, a multiple of 16, go in parts.
+  MpiTransport(MPI_Comm comm, int tag, std::size_t most_bytes, const std::vector<Message>& sends,
+               std::byte* send_buffer, const std::vector<Message>& receives,
+               std::byte* receive_buffer) {
     Counting counting;
     const auto add = [&](const Message& m, auto make, const char* name, std::byte*& buffer,
                          std::vector<std::byte*>& places) {
       has_long_ = has_long_ || m.bytes > long_message;
       places.push_back(buffer);
-      static const char* t   = std::getenv("SHARD_PART");
-      const std::size_t part = t ? std::stoul(t) : 1UL << 40;
       for (std::size_t left = m.bytes; left > 0;) {
-        Message p = m;
-        p.bytes   = std::min(part, left);
-        left -= p.bytes;
+        const Message part{m.peer, std::min(left, most_bytes)};
         MPI_Request request = MPI_REQUEST_NULL;
-        counting.count(p, [&](int count, MPI_Datatype type) {
+        counting.count(part, [&](int count, MPI_Datatype type) {
           check_mpi(make(buffer, count, type, m.peer, tag, comm, &request), name);
         });
         requests_.push_back(request);
         peers_.push_back(m.peer);
-        buffer += p.bytes;
+        buffer += part.bytes;
+        left -= part.bytes;
       }
     };
     for (const Message& m : receives)
@@ -181,28 +178,35 @@ bool mpi_takes(const ChannelRequest& request) {
   return mesh.one_of_its_kind(key, ask)->direct;
 }
 
-/// One persistent request for each message.
+/// One persistent request for each message, or for each of its parts.
 class MpiChannel final : public Channel {
  public:
-  explicit MpiChannel(bool staged) : staged_(staged) {}
+  MpiChannel(bool staged, std::size_t message_part)
+      : staged_(staged),
+        most_bytes_(message_part == 0
+                        ? std::numeric_limits<std::size_t>::max()
+                        : std::max(message_part / unit_bytes, std::size_t{1}) * unit_bytes) {}
   ~MpiChannel() override {}  // NOLINT(modernize-use-equals-default): hipcc
   Properties properties() const override { return {.staged = staged_}; }
   void connect(const ChannelMessages& messages) override { messages_ = messages; }
   std::array<std::unique_ptr<Transport>, 2> make(std::byte* send, std::byte* receive) override {
     const ChannelMessages& m = messages_;
-    return {std::make_unique<MpiTransport>(m.comm, m.tags[0], m.sends, send, m.receives, receive),
-            std::make_unique<MpiTransport>(m.comm, m.tags[1], m.receives, receive, m.sends, send)};
+    return {std::make_unique<MpiTransport>(m.comm, m.tags[0], most_bytes_, m.sends, send,
+                                           m.receives, receive),
+            std::make_unique<MpiTransport>(m.comm, m.tags[1], most_bytes_, m.receives, receive,
+                                           m.sends, send)};
   }
 
  private:
   bool staged_;
+  std::size_t most_bytes_;
   ChannelMessages messages_;
 };
 
 }  // namespace
 
 std::unique_ptr<Channel> open_mpi_channel(const ChannelRequest& request) {
-  return std::make_unique<MpiChannel>(request.device && !mpi_takes(request));
+  return std::make_unique<MpiChannel>(request.device && !mpi_takes(request), request.message_part);
 }
 
 }  // namespace shard::impl

@@ -49,7 +49,9 @@ std::string to_text(const Tuning& tuning) {
          " messages=" + layouts[static_cast<std::size_t>(tuning.messages)] +
          " mpi_takes_device_memory=" +
          answers[tuning.mpi_takes_device_memory ? (*tuning.mpi_takes_device_memory ? 2 : 1) : 0] +
-         " direct_run=" + std::to_string(tuning.direct_run) + (tuning.measured ? " measured" : "");
+         " direct_run=" + std::to_string(tuning.direct_run) +
+         " message_part=" + std::to_string(tuning.message_part) +
+         (tuning.measured ? " measured" : "");
 }
 
 Tuning tuning_from_text(const std::string& text) {
@@ -59,8 +61,9 @@ Tuning tuning_from_text(const std::string& text) {
   tuning.messages = static_cast<MessageLayout>(number_of(layouts, word_after(text, "messages")));
   const std::size_t answer = number_of(answers, word_after(text, "mpi_takes_device_memory"));
   if (answer > 0) tuning.mpi_takes_device_memory = answer == 2;
-  tuning.direct_run = bytes_from(word_after(text, "direct_run"));
-  tuning.measured   = text.find(" measured") != std::string::npos;
+  tuning.direct_run   = bytes_from(word_after(text, "direct_run"));
+  tuning.message_part = bytes_from(word_after(text, "message_part"));
+  tuning.measured     = text.find(" measured") != std::string::npos;
   return tuning;
 }
 

@@ -267,8 +267,8 @@ TEST(C, MisuseIsACodeAndASentence) {
   refused(shard_error_argument, {"in progress"}, shard_exchange_run(exchange));
   EXPECT_EQ(shard_exchange_finish(exchange), shard_ok);
   const shard_exchange_options odd{.faces = 0, .width = 0, .layers = 0, .axes = 0, .messages = 7};
-  shard_exchange none = nullptr;
-  refused(shard_error_argument, {"7 isn't"}, shard_exchange_create(1, &own, &odd, &none));
+  shard_exchange unmade = nullptr;
+  refused(shard_error_argument, {"7 isn't"}, shard_exchange_create(1, &own, &odd, &unmade));
   // what it was made of lives as long as the plan
   shard_field_release(&own);
   EXPECT_EQ(shard_exchange_run(exchange), shard_ok);
@@ -290,7 +290,7 @@ TEST(C, MisuseIsACodeAndASentence) {
           })));
   refused(shard_error_argument, {"wrap"}, wrap(good, shard_double, last ? 1 : 0));
   own                          = c.wrap("x", x, shard_double, good);
-  shard_exchange_options faces = {last ? 1 : 0, 0, 0, 0};
+  shard_exchange_options faces = {last ? 1 : 0, 0, 0, 0, 0};
   refused(shard_error_agreement, {"faces"}, shard_exchange_create(1, &own, &faces, &exchange));
   shard_field_release(&own);
 }

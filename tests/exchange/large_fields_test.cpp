@@ -99,8 +99,11 @@ TEST(LargeFields, LongMessagesOfMpiAreTakenBeforeFinish) {
   const Kokkos::DefaultHostExecutionSpace space;
   const Columns<double> a("a", mesh, {rows, columns * mesh.size()}), once = a.like("once"),
                                                                      all = a.like("all");
-  for (const MessageLayout layout : {MessageLayout::one_per_peer, MessageLayout::by_dimension}) {
-    const Exchange halos(Tuning{.transport = TransportKind::mpi, .messages = layout}, a);
+  for (const Tuning& tuning :
+       {Tuning{.transport = TransportKind::mpi},
+        Tuning{.transport = TransportKind::mpi, .messages = MessageLayout::by_dimension},
+        Tuning{.transport = TransportKind::mpi, .message_part = 9999}}) {
+    const Exchange halos(tuning, a);
     const auto taken = [](auto& pending) {
       const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(100);
       while (!pending.is_filled() && std::chrono::steady_clock::now() < end) pending.advance();

@@ -354,8 +354,9 @@ TEST(Shared, TheFastestOfThoseTriedIsKept) {
     again(Space());
     EXPECT_EQ(wrong_cells(t, 4), 0);
   }
-  EXPECT_THROW((void)tuning_from_text("transport=pigeons messages=one_per_peer direct_run=1"),
-               ArgumentError);
+  EXPECT_THROW(
+      (void)tuning_from_text("transport=pigeons messages=one_per_peer direct_run=1 message_part=0"),
+      ArgumentError);
 }
 
 TEST(Shared, MeasuringLeavesOwnedCellsAsTheyWere) {

@@ -163,6 +163,7 @@ TEST(Options, OfExchanges) {
         {},
         make({.mpi_takes_device_memory = differ(std::optional(true), std::optional(false))})},
        {"direct_run", {"64", "128"}, make({.direct_run = differ<std::size_t>(128, 64)})},
+       {"message_part", {"64"}, make({.message_part = differ<std::size_t>(0, 64)})},
        {"messages",
         {},
         make({.messages = differ(MessageLayout::one_per_peer, MessageLayout::one_per_box)})},

@@ -23,6 +23,7 @@ struct ChannelRequest {
   std::optional<DeviceKind> device            = {};  ///< of the fields' memory; none: host memory
   std::string_view only                       = "automatic";  ///< the name of the wanted channel
   std::optional<bool> mpi_takes_device_memory = {};           ///< see Tuning
+  std::size_t message_part                    = 0;            ///< see Tuning
 };
 
 /// The messages of a plan that a channel carries, forward; adjoint ones go the other way.
