@@ -321,6 +321,7 @@ void measure(const shard::Environment& environment, int turns, const std::vector
              const char*& separator) {
   constexpr int steps = 4;
   std::vector<Way<D, Points>> ways;
+  ways.reserve(options.size());
   for (const Options& one : options) ways.emplace_back(environment, one);
   for (auto& way : ways) way.check(environment.world());
   for (int turn = -2; turn < turns; ++turn)
@@ -330,18 +331,21 @@ void measure(const shard::Environment& environment, int turns, const std::vector
 
 }  // namespace
 
-// overlap [--network] [TURNS]
+// overlap [--network [--part BYTES]] [TURNS]
 int main(int argc, char** argv) {
   shard::Environment environment(argc, argv);
   int turns = 60;
-  support::Arguments given(argc, argv, "[--network] [TURNS]");
+  support::Arguments given(argc, argv, "[--network [--part BYTES]] [TURNS]");
   const bool network = given.flag("--network");
+  int part           = 0;
+  given.take("--part", part, 0);
   given.next("TURNS", turns, 1);
   if (!given.understood()) return 2;
   if (environment.rank() == 0) std::printf("{\"benchmarks\": [\n");
   const char* separator = "";
   const shard::Tuning by_rule, packed{.direct_run = std::numeric_limits<std::size_t>::max()},
-      by_mpi{.transport = shard::TransportKind::mpi};
+      by_mpi{.transport    = shard::TransportKind::mpi,
+             .message_part = static_cast<std::size_t>(part)};
   if (network) {
     const shard::Extents<3> small{128, 128, 64};
     const std::vector<Options> of_7{{"7_points", by_mpi, false},
