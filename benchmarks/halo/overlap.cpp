@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // How much of a halo exchange shard::overlapped hides behind a stencil of 7 points, 256x256x64
-// double; with --network, for ranks on several hosts (tools/hosts), over MPI alone, of 7 and of 27
-// points,
-// of one field and of eight in one exchange (of 128x128x64).
+// double; with --network, for ranks on several hosts (tools/hosts): over MPI alone, of 7 and of 27
+// points, of one field and of eight in one exchange (of 128x128x64).
 // Prints Google Benchmark's JSON, times of one step.
 //
 // Steps of a time loop (two time levels that swap), of several kinds that take turns, as do the

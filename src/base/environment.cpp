@@ -60,9 +60,9 @@ Environment::Environment(int& argc, char**& argv) : exceptions_(std::uncaught_ex
   int initialized = 0;
   impl::check_mpi(MPI_Initialized(&initialized), "MPI_Initialized");
   if (initialized == 0) {
-    const auto thread    = impl::environment_text("SHARD_PROGRESS_THREAD");
-    const int wanted     = thread == "1" ? MPI_THREAD_MULTIPLE : MPI_THREAD_FUNNELED;
-    int provided         = 0;
+    const auto thread = impl::environment_text("SHARD_PROGRESS_THREAD");
+    const int wanted  = thread == "1" ? MPI_THREAD_MULTIPLE : MPI_THREAD_FUNNELED;
+    int provided      = 0;
     impl::check_mpi(MPI_Init_thread(&argc, &argv, wanted, &provided), "MPI_Init_thread");
     began_mpi_ = true;
     // An uncaught exception ends the program without unwinding, so the destructor below would not
