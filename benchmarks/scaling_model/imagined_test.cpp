@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// A rank that runs alone, as one of imagined ranks, gives MPI what it gives it among all ranks.
+#include <gtest/gtest.h>
+#include <mpi.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "../hosts/workloads.hpp"
+#include "shard/mesh/impl/mesh_state.hpp"
+#include "support/imagined_ranks.hpp"
+
+namespace {
+
+using imagined::Part;
+
+std::vector<Part> recorded(const workloads::Step& step) {
+  step(), step();  // plans are made
+  imagined::start_recording();
+  step();
+  return imagined::stop_recording();
+}
+
+/// The bytes of a part's messages, from the least.
+std::vector<double> bytes_of(const Part& part) {
+  std::vector<double> bytes;
+  for (const imagined::Message& m : part.sends) bytes.push_back(m.bytes);
+  std::sort(bytes.begin(), bytes.end());
+  return bytes;
+}
+
+void expect_same(workloads::Step (*make)(MPI_Comm), std::size_t least_messages) {
+  setenv("SHARD_TRANSPORT", "mpi", 1);  // shared memory isn't recorded
+  int rank = 0, ranks = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  const auto among_all = recorded(make(MPI_COMM_WORLD));
+  imagined::begin(ranks, rank, shard::impl::choose_shape(ranks, {0, 0}, {}));
+  const auto alone = recorded(make(MPI_COMM_SELF));
+  imagined::end();
+  std::size_t messages = 0;
+  ASSERT_EQ(alone.size(), among_all.size());
+  for (std::size_t p = 0; p < alone.size(); ++p) {
+    const Part &a = alone[p], &b = among_all[p];
+    EXPECT_EQ(a.kind, b.kind) << "part " << p;
+    EXPECT_EQ(bytes_of(a), bytes_of(b)) << "part " << p;
+    EXPECT_EQ(a.bytes, b.bytes) << "part " << p;
+    EXPECT_EQ(a.ranks, b.ranks) << "part " << p;
+    messages += a.sends.size();
+    for (const imagined::Message& m : a.sends) {
+      EXPECT_NE(m.peer, rank);
+      EXPECT_LT(m.peer, ranks);
+    }
+  }
+  EXPECT_GE(messages, least_messages);
+}
+
+TEST(ImaginedRanks, ExchangeHalosLikeRealOnes) { expect_same(workloads::exchange, 1); }
+TEST(ImaginedRanks, TransposeLikeRealOnes) { expect_same(workloads::transposes, 2); }
+TEST(ImaginedRanks, SolveLikeRealOnes) { expect_same(workloads::multigrid, 20); }
+
+}  // namespace
