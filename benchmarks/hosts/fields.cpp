@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <array>
 
+#include "checksum.hpp"
+#include "shard/mesh/impl/mesh_state.hpp"
 #include "shard/shard.hpp"
 #include "workloads.hpp"
 
@@ -17,17 +19,26 @@ using shard::Unsharded;
 using Space = Kokkos::DefaultExecutionSpace;
 using Mesh  = shard::Mesh<Y, X>;
 
-using Field = shard::ShardedView<double***, Kokkos::LayoutRight,
-                                 ShardDim<0, Y, Halo<1>, shard::Periodic>,
-                                 ShardDim<1, X, Halo<1>, shard::Periodic>,
-                                 ShardDim<2, Unsharded, Halo<1>, shard::Periodic>>;
+using Field =
+    shard::ShardedView<double***, Kokkos::LayoutRight, ShardDim<0, Y, Halo<1>, shard::Periodic>,
+                       ShardDim<1, X, Halo<1>, shard::Periodic>,
+                       ShardDim<2, Unsharded, Halo<1>, shard::Periodic>>;
 
+template <class F>
+struct StartKernel {
+  F to;
+  KOKKOS_FUNCTION void operator()(int i, int j, int k) const {
+    to(i, j, k) = Kokkos::sin(0.1 * static_cast<double>(to.to_global(0, i)) +
+                              0.2 * static_cast<double>(to.to_global(1, j)) +
+                              0.3 * static_cast<double>(to.to_global(2, k)));
+  }
+};
 struct StencilKernel {
   Field from, to;
   KOKKOS_FUNCTION void operator()(int i, int j, int k) const {
-    to(i, j, k) = 0.25 * from(i, j, k) +
-                  0.125 * (from(i - 1, j, k) + from(i + 1, j, k) + from(i, j - 1, k) +
-                           from(i, j + 1, k) + from(i, j, k - 1) + from(i, j, k + 1));
+    to(i, j, k) =
+        0.25 * from(i, j, k) + 0.125 * (from(i - 1, j, k) + from(i + 1, j, k) + from(i, j - 1, k) +
+                                        from(i, j + 1, k) + from(i, j, k - 1) + from(i, j, k + 1));
   }
 };
 
@@ -42,28 +53,32 @@ struct Pencils {
 
 }  // namespace
 
-workloads::Step workloads::exchange(MPI_Comm comm) {
+workloads::Run workloads::exchange(MPI_Comm comm, int parts) {
   constexpr int n = 64;
+  const auto in   = shape_of(parts);
   const Mesh mesh(comm, {0, 0});
-  Field now("now", mesh, {n * mesh.size<Y>(), n * mesh.size<X>(), n});
+  const Field now("now", mesh, {n * in[0], n * in[1], n});
   const Field then = now.like("then"), tracer = now.like("tracer");
-  Kokkos::deep_copy(now.view(), 1.0);
-  return [=]() mutable {
+  shard::parallel_for("start", Space(), shard::owned_region(now), StartKernel<Field>{now});
+  const auto step = [=] {
     const Space space;
     shard::exchange(space, now, tracer);
     shard::parallel_for("stencil", space, shard::owned_region(then), StencilKernel{now, then});
-    shard::parallel_for("stencil", space, shard::owned_region(now), StencilKernel{tracer, now});
+    shard::parallel_for("stencil", space, shard::owned_region(now), StencilKernel{then, now});
     space.fence("benchmark");
   };
+  return {step, [=] { return checksum(comm, now); }};
 }
 
-workloads::Step workloads::transposes(MPI_Comm comm) {
+workloads::Run workloads::transposes(MPI_Comm comm, int parts) {
   constexpr int n = 48;
+  const auto in   = shape_of(parts);
   const Mesh mesh(comm, {0, 0});
-  const std::array<shard::index_t, 3> extents{n * mesh.size<Y>(), n * mesh.size<X>(),
-                                              std::max(n, mesh.size<X>())};
+  const std::array<shard::index_t, 3> extents{n * in[0], n * in[1], std::max(n, in[1])};
   const Pencils p{{"z", mesh, extents}, {"y", mesh, extents}, {"x", mesh, extents}};
-  return [p] {
+  shard::parallel_for("start", Space(), shard::owned_region(p.along_z),
+                      StartKernel<Pencil<0, 1>>{p.along_z});
+  const auto step = [p] {
     const Space space;
     shard::redistribute(space, p.along_y, p.along_z);
     shard::redistribute(space, p.along_x, p.along_y);
@@ -71,4 +86,9 @@ workloads::Step workloads::transposes(MPI_Comm comm) {
     shard::redistribute(space, p.along_z, p.along_y);
     space.fence("benchmark");
   };
+  return {step, [=] { return checksum(comm, p.along_z) + 3 * checksum(comm, p.along_x); }};
+}
+
+std::vector<int> workloads::shape_of(int parts) {
+  return shard::impl::choose_shape(parts, {0, 0}, {});
 }

@@ -2,17 +2,15 @@
 // The time of five programs on several hosts, measured and predicted.
 //
 // hosts --measure FILE --per-node N   writes a machine file for scaling_model
-// hosts --machine FILE [--turns N] [--only NAME]
+// hosts [--machine FILE] [--turns N] [--parts N] [--only NAME]
 //     runs the programs, and predicts their times from the file and from what each rank does when
-//     it runs alone, as one of imagined ranks
+//     it runs alone, as one of imagined ranks; --parts: the work, by default as many as ranks
 // hosts --machine FILE --imagined RANKS [--only NAME]
 //     on one rank: predicts times on so many ranks
 #include <mpi.h>
 
-#include <algorithm>
-#include <cmath>
+#include <cstdint>
 #include <cstdio>
-#include <cstring>
 #include <set>
 #include <string>
 #include <vector>
@@ -34,33 +32,35 @@ using scaling::Recorded;
 using workloads::Workload;
 
 /// What a rank does in a step if it is alone: computation is the median of several steps.
-Recorded recorded_alone(const Workload& workload, int ranks, int rank) {
+Recorded recorded_alone(const Workload& workload, int parts, int ranks, int rank) {
   constexpr int steps = 7;
-  Recorded parts;
+  Recorded recorded;
   imagined::begin(ranks, rank, workloads::mesh_of(workload, ranks));
   {
-    const workloads::Step step = workload.make(MPI_COMM_SELF);
-    for (int warm = 0; warm < 3; ++warm) step();
+    const workloads::Run run = workload.make(MPI_COMM_SELF, parts);
+    for (int warm = 0; warm < 3; ++warm) run.step();
     std::vector<std::vector<double>> seconds;
     for (int s = 0; s < steps; ++s) {
       imagined::start_recording();
-      step();
-      parts = imagined::stop_recording();
-      seconds.resize(parts.size());
-      for (std::size_t p = 0; p < parts.size(); ++p) seconds[p].push_back(parts[p].seconds);
+      run.step();
+      recorded = imagined::stop_recording();
+      seconds.resize(recorded.size());
+      for (std::size_t p = 0; p < recorded.size(); ++p) seconds[p].push_back(recorded[p].seconds);
     }
-    for (std::size_t p = 0; p < parts.size(); ++p) parts[p].seconds = support::median(seconds[p]);
+    for (std::size_t p = 0; p < recorded.size(); ++p)
+      recorded[p].seconds = support::median(seconds[p]);
   }
   imagined::end();
-  return parts;
+  return recorded;
 }
 
 /// As numbers, and back.
 std::vector<double> numbers_of(const Recorded& recorded) {
   std::vector<double> numbers;
   for (const Part& p : recorded) {
-    numbers.insert(numbers.end(), {p.seconds, static_cast<double>(p.kind), p.bytes,
-                                   static_cast<double>(p.ranks), static_cast<double>(p.sends.size())});
+    numbers.insert(numbers.end(),
+                   {p.seconds, static_cast<double>(p.kind), p.bytes, static_cast<double>(p.ranks),
+                    static_cast<double>(p.sends.size())});
     for (const imagined::Message& m : p.sends)
       numbers.insert(numbers.end(), {static_cast<double>(m.peer), m.bytes});
   }
@@ -82,13 +82,14 @@ Recorded recorded_from(const double* at, const double* end) {
 
 /// Of all ranks, on the first one. On each node one rank after the other runs, so that as many run
 /// at once as there are nodes.
-std::vector<Recorded> all_recorded(MPI_Comm comm, const Workload& workload, int per_node) {
+std::vector<Recorded> all_recorded(MPI_Comm comm, const Workload& workload, int parts,
+                                   int per_node) {
   int rank = 0, ranks = 0;
   MPI_Comm_rank(comm, &rank);
   MPI_Comm_size(comm, &ranks);
   std::vector<double> mine;
   for (int turn = 0; turn < per_node; ++turn) {
-    if (rank % per_node == turn) mine = numbers_of(recorded_alone(workload, ranks, rank));
+    if (rank % per_node == turn) mine = numbers_of(recorded_alone(workload, parts, ranks, rank));
     support::meet_asleep(comm);
   }
   std::vector<int> counts(static_cast<std::size_t>(ranks)), begins(counts.size() + 1);
@@ -105,12 +106,16 @@ std::vector<Recorded> all_recorded(MPI_Comm comm, const Workload& workload, int 
   return all;
 }
 
-/// Median seconds of a step.
-double measured(MPI_Comm comm, const Workload& workload, int turns) {
-  const workloads::Step step = workload.make(comm);
-  for (int warm = 0; warm < 3; ++warm) step();
-  constexpr int steps = 5;
-  return 1e-6 * support::in_turns(comm, turns, steps, {step})[0];
+struct Measured {
+  double seconds;          ///< median of a step
+  std::uint64_t checksum;  ///< of the result after all steps
+};
+Measured measured(MPI_Comm comm, const Workload& workload, int parts, int turns) {
+  const workloads::Run run = workload.make(comm, parts);
+  for (int warm = 0; warm < 3; ++warm) run.step();
+  constexpr int steps  = 5;
+  const double seconds = 1e-6 * support::in_turns(comm, turns, steps, {run.step})[0];
+  return {seconds, run.checksum()};
 }
 
 struct Sent {
@@ -133,7 +138,7 @@ void predict(const Workload& workload, int ranks, const Machine& machine) {
   for (int i = 1; i < 6; ++i) looked_at.insert(static_cast<int>(0.19 * i * ranks));
   double alone = 0;
   for (const int rank : looked_at) {
-    const Recorded recorded = recorded_alone(workload, ranks, rank);
+    const Recorded recorded = recorded_alone(workload, ranks, ranks, rank);
     const auto time         = scaling::time_of_step({recorded}, ranks, machine, rank);
     if (time.total <= worst.total) continue;
     worst = time;
@@ -152,19 +157,20 @@ void predict(const Workload& workload, int ranks, const Machine& machine) {
 int main(int argc, char** argv) {
   shard::Environment environment(argc, argv);
   std::string measure, machine_file, only;
-  int per_node = 1, turns = 9, ranks = 0;
-  support::Arguments given(argc, argv,
-                           "--measure FILE [--per-node N] | --machine FILE [--turns N] [--only "
-                           "NAME] [--imagined RANKS]");
+  int per_node = 1, turns = 9, parts = 0, ranks = 0;
+  support::Arguments given(
+      argc, argv,
+      "--measure FILE [--per-node N] | [--machine FILE] [--turns N] [--parts N] "
+      "[--only NAME] | --machine FILE --imagined RANKS [--only NAME]");
   given.take_output("--measure", measure);
   given.take("--machine", machine_file);
   given.take("--only", only);
   given.take("--per-node", per_node, 1);
   given.take("--turns", turns, 1);
+  given.take("--parts", parts, 1);
   given.take("--imagined", ranks, 1);
-  if (measure.empty() == machine_file.empty())
-    given.refuse("it needs either --measure or --machine");
-  if (ranks > 0 && environment.size() > 1) given.refuse("--imagined is for one rank");
+  if (ranks > 0 && (environment.size() > 1 || machine_file.empty()))
+    given.refuse("--imagined is for one rank, with --machine");
   if (!given.understood()) return 2;
   const MPI_Comm world = environment.world();
   const bool prints    = environment.rank() == 0;
@@ -173,29 +179,38 @@ int main(int argc, char** argv) {
     if (prints) support::write_output(measure, text);
     return 0;
   }
-  const Machine machine = scaling::read_machine(machine_file);
+  Machine machine;
+  if (!machine_file.empty()) machine = scaling::read_machine(machine_file);
+  if (parts == 0) parts = environment.size();
   if (prints && ranks > 0)
-    std::printf("| program | ranks | messages | MB sent | collectives | computation, ms | step, ms | "
-                "efficiency |\n|---|---|---|---|---|---|---|---|\n");
+    std::printf(
+        "| program | ranks | messages | MB sent | collectives | computation, ms | step, ms | "
+        "efficiency |\n|---|---|---|---|---|---|---|---|\n");
   else if (prints)
-    std::printf("| program | hosts x ranks | messages | MB sent | collectives | computation, ms | "
-                "predicted, ms | measured, ms | predicted / measured |\n"
-                "|---|---|---|---|---|---|---|---|---|\n");
+    std::printf(
+        "| program | parts | ranks | measured, ms | checksum | messages | MB sent | collectives | "
+        "computation, ms | predicted, ms | predicted / measured |\n"
+        "|---|---|---|---|---|---|---|---|---|---|---|\n");
   for (const Workload& workload : workloads::all()) {
     if (!only.empty() && only != workload.name) continue;
     if (ranks > 0) {
       predict(workload, ranks, machine);
       continue;
     }
-    const auto recorded  = all_recorded(world, workload, machine.ranks_per_node);
-    const double seconds = measured(world, workload, turns);
+    std::vector<Recorded> recorded;
+    if (!machine_file.empty())
+      recorded = all_recorded(world, workload, parts, machine.ranks_per_node);
+    const Measured is = measured(world, workload, parts, turns);
     if (!prints) continue;
-    const auto time = scaling::time_of_step(recorded, environment.size(), machine);
-    const Sent sent = sent_in(recorded[0]);
-    std::printf("| %s | %d x %d | %.0f | %.3f | %.0f | %.2f | %.2f | %.2f | %.2f |\n", workload.name,
-                environment.size() / machine.ranks_per_node, machine.ranks_per_node, sent.messages,
-                sent.bytes * 1e-6, sent.collectives, time.compute * 1e3, time.total * 1e3,
-                seconds * 1e3, time.total / seconds);
+    std::printf("| %s | %d | %d | %.2f | %016llx |", workload.name, parts, environment.size(),
+                is.seconds * 1e3, static_cast<unsigned long long>(is.checksum));
+    if (!recorded.empty()) {
+      const auto time = scaling::time_of_step(recorded, environment.size(), machine);
+      const Sent sent = sent_in(recorded[0]);
+      std::printf(" %.0f | %.3f | %.0f | %.2f | %.2f | %.2f |", sent.messages, sent.bytes * 1e-6,
+                  sent.collectives, time.compute * 1e3, time.total * 1e3, time.total / is.seconds);
+    }
+    std::printf("\n");
     std::fflush(stdout);
   }
   return 0;

@@ -33,18 +33,22 @@ class Pair {
         MPI_Barrier(comm_);
         usleep(static_cast<useconds_t>(pause / micro));
       }
-      times.push_back(support::slowest_seconds(comm_, [&] {
-        for (int call = 0; call < calls; ++call) {
-          for (int i = 0; i < count; ++i) {
-            const auto at = static_cast<std::size_t>(i);
-            MPI_Irecv(in.data() + at * bytes, static_cast<int>(bytes), MPI_BYTE, peer_, 1, comm_,
-                      &requests[2 * at]);
-            MPI_Isend(out.data(), static_cast<int>(bytes), MPI_BYTE, peer_, 1, comm_,
-                      &requests[2 * at + 1]);
-          }
-          MPI_Waitall(static_cast<int>(requests.size()), requests.data(), MPI_STATUSES_IGNORE);
-        }
-      }) / calls);
+      times.push_back(
+          support::slowest_seconds(comm_,
+                                   [&] {
+                                     for (int call = 0; call < calls; ++call) {
+                                       for (int i = 0; i < count; ++i) {
+                                         const auto at = static_cast<std::size_t>(i);
+                                         MPI_Irecv(in.data() + at * bytes, static_cast<int>(bytes),
+                                                   MPI_BYTE, peer_, 1, comm_, &requests[2 * at]);
+                                         MPI_Isend(out.data(), static_cast<int>(bytes), MPI_BYTE,
+                                                   peer_, 1, comm_, &requests[2 * at + 1]);
+                                       }
+                                       MPI_Waitall(static_cast<int>(requests.size()),
+                                                   requests.data(), MPI_STATUSES_IGNORE);
+                                     }
+                                   }) /
+          calls);
     }
     return support::median(times);
   }
@@ -96,19 +100,22 @@ std::string measured_machine(MPI_Comm comm, int per_node) {
       one_far(comm, node < 2 && place == 0 ? across : MPI_PROC_NULL);
 
   constexpr std::size_t word = 8, kilobyte = 1000, megabyte = 1000000;
-  const double far_latency = far.seconds(word, 1, 200, 9);
+  const double far_latency  = far.seconds(word, 1, 200, 9);
   const double near_latency = near.seconds(word, 1, 200, 9);
-  const double message = (far.seconds(word, 16, 50, 9) - far_latency) / 15;
-  const double rate = 3 * megabyte / (one_far.seconds(4 * megabyte, 1, 2, 5) -
-                                      one_far.seconds(1 * megabyte, 1, 2, 5));
+  const double message      = (far.seconds(word, 16, 50, 9) - far_latency) / 15;
+  const double rate =
+      3 * megabyte /
+      (one_far.seconds(4 * megabyte, 1, 2, 5) - one_far.seconds(1 * megabyte, 1, 2, 5));
   // what passes at once after a pause
   constexpr double pause = 0.01;
-  const double fast = 32 * kilobyte / (one_far.seconds(48 * kilobyte, 1, 1, 41, pause) -
-                                       one_far.seconds(16 * kilobyte, 1, 1, 41, pause));
+  const double fast      = 32 * kilobyte /
+                      (one_far.seconds(48 * kilobyte, 1, 1, 41, pause) -
+                       one_far.seconds(16 * kilobyte, 1, 1, 41, pause));
   const double held  = one_far.seconds(1 * megabyte, 1, 1, 21, pause);
   const double burst = std::clamp(megabyte - (held - 3 * far_latency) * rate, 0.0, 1e6);
-  const double near_rate = 192 * kilobyte / (near.seconds(256 * kilobyte, 1, 10, 9) -
-                                             near.seconds(64 * kilobyte, 1, 10, 9));
+  const double near_rate =
+      192 * kilobyte /
+      (near.seconds(256 * kilobyte, 1, 10, 9) - near.seconds(64 * kilobyte, 1, 10, 9));
   const int cores = std::max(1, static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)) / nodes);
   char text[1000];
   std::snprintf(text, sizeof(text),

@@ -2,7 +2,9 @@
 #include <Kokkos_Core.hpp>
 
 #include <memory>
+#include <vector>
 
+#include "checksum.hpp"
 #include "shard/shard.hpp"
 #include "shard/solve/cg.hpp"
 #include "shard/solve/diffusion.hpp"
@@ -30,13 +32,14 @@ struct RightHandSide {
 /// Four iterations of the solver, from 0.
 class Solve {
  public:
-  explicit Solve(MPI_Comm comm)
+  Solve(MPI_Comm comm, const std::vector<int>& parts)
       : mesh_(comm, {0, 0}),
-        x_("x", mesh_, {n * mesh_.size<Y>(), n * mesh_.size<X>(), n}),
+        x_("x", mesh_, {n * parts[0], n * parts[1], n}),
         b_(x_.like("b")),
         a_(x_, {.spacing = {1, 1, 1}}),
         cycle_(a_),
-        cg_(x_, a_, cycle_, {.relative = 1e-300, .iterations = 4}) {
+        cg_(x_, a_, cycle_,
+            {.relative = 1e-300, .iterations = 4, .determinism = shard::Determinism::ordered}) {
     shard::parallel_for("b", space_, shard::owned_region(b_), RightHandSide{b_});
   }
   void step() {
@@ -44,6 +47,7 @@ class Solve {
     static_cast<void>(cg_(space_, x_, b_));
     space_.fence("benchmark");
   }
+  const Field& result() const { return x_; }
 
  private:
   static constexpr int n = 48;
@@ -57,7 +61,7 @@ class Solve {
 
 }  // namespace
 
-workloads::Step workloads::multigrid(MPI_Comm comm) {
-  const auto solve = std::make_shared<Solve>(comm);
-  return [solve] { solve->step(); };
+workloads::Run workloads::multigrid(MPI_Comm comm, int parts) {
+  const auto solve = std::make_shared<Solve>(comm, shape_of(parts));
+  return {[solve] { solve->step(); }, [solve, comm] { return checksum(comm, solve->result()); }};
 }

@@ -4,35 +4,40 @@
 
 #include <mpi.h>
 
+#include <cstdint>
 #include <functional>
 #include <vector>
 
-/// Five programs whose time on several hosts is measured and predicted. The work of a rank is the
-/// same on any number of ranks.
+/// Five programs whose time on several hosts is measured and predicted. Their work is given in
+/// parts: with as many parts as ranks each rank has one.
 namespace workloads {
 
-/// A step. It ends when its result is there.
-using Step = std::function<void()>;
+struct Run {
+  std::function<void()> step;               ///< it ends when its result is there
+  std::function<std::uint64_t()> checksum;  ///< of the result's bits, on every rank; collective
+};
 
 struct Workload {
   const char* name;
   const char* what;
-  Step (*make)(MPI_Comm comm);  ///< collective
-  bool one_axis;                ///< the mesh has one; else two
+  Run (*make)(MPI_Comm comm, int parts);  ///< collective
+  bool one_axis;                          ///< the mesh has one; else two
 };
 
-/// The 7-point stencil of a periodic field of 64^3 points a rank, with the exchange of two fields.
-Step exchange(MPI_Comm comm);
-/// A training step of a U-Net: 16 channels, 32 x 64 points a rank.
-Step unet(MPI_Comm comm);
-/// A step of the latitude-longitude shallow-water model, about 64 x 128 points a rank.
-Step shallow_water(MPI_Comm comm);
-/// Four iterations of conjugate gradients with multigrid, 48^3 cells a rank.
-Step multigrid(MPI_Comm comm);
-/// The four transposes of a transform of a field of 48^3 doubles a rank in pencils, and back.
-Step transposes(MPI_Comm comm);
+/// The 7-point stencil of a periodic field of 64^3 points a part, with the exchange of two fields.
+Run exchange(MPI_Comm comm, int parts);
+/// A training step of a U-Net: 16 channels, 32 x 64 points a part.
+Run unet(MPI_Comm comm, int parts);
+/// A step of the latitude-longitude shallow-water model, about 64 x 128 points a part.
+Run shallow_water(MPI_Comm comm, int parts);
+/// Four iterations of conjugate gradients with multigrid, 48^3 cells a part.
+Run multigrid(MPI_Comm comm, int parts);
+/// The four transposes of a transform of a field of 48^3 doubles a part in pencils, and back.
+Run transposes(MPI_Comm comm, int parts);
 
 const std::vector<Workload>& all();
+/// Of a mesh of two axes.
+std::vector<int> shape_of(int parts);
 /// The shape of a workload's mesh.
 std::vector<int> mesh_of(const Workload& workload, int ranks);
 

@@ -61,6 +61,7 @@ class Training {
     space_.fence();
   }
   double value() const { return value_; }
+  auto parameters() const { return model_.parameters().values(); }
 
  private:
   using Model   = decltype(unet(1));

@@ -10,17 +10,16 @@
 #include <vector>
 
 #include "../hosts/workloads.hpp"
-#include "shard/mesh/impl/mesh_state.hpp"
 #include "support/imagined_ranks.hpp"
 
 namespace {
 
 using imagined::Part;
 
-std::vector<Part> recorded(const workloads::Step& step) {
-  step(), step();  // plans are made
+std::vector<Part> recorded(const workloads::Run& run) {
+  run.step(), run.step();  // plans are made
   imagined::start_recording();
-  step();
+  run.step();
   return imagined::stop_recording();
 }
 
@@ -32,14 +31,14 @@ std::vector<double> bytes_of(const Part& part) {
   return bytes;
 }
 
-void expect_same(workloads::Step (*make)(MPI_Comm), std::size_t least_messages) {
+void expect_same(workloads::Run (*make)(MPI_Comm, int), std::size_t least_messages) {
   setenv("SHARD_TRANSPORT", "mpi", 1);  // shared memory isn't recorded
   int rank = 0, ranks = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  const auto among_all = recorded(make(MPI_COMM_WORLD));
-  imagined::begin(ranks, rank, shard::impl::choose_shape(ranks, {0, 0}, {}));
-  const auto alone = recorded(make(MPI_COMM_SELF));
+  const auto among_all = recorded(make(MPI_COMM_WORLD, ranks));
+  imagined::begin(ranks, rank, workloads::shape_of(ranks));
+  const auto alone = recorded(make(MPI_COMM_SELF, ranks));
   imagined::end();
   std::size_t messages = 0;
   ASSERT_EQ(alone.size(), among_all.size());

@@ -25,9 +25,9 @@ struct Link {
   /// The time when this many bytes have left that begin to leave at `t`.
   double leave(double bytes, double t, const Machine& m) {
     const double rate = m.node_GBs * giga, fast = (m.far_GBs > 0 ? m.far_GBs : m.node_GBs) * giga;
-    t                   = std::max(t, at);
-    tokens              = std::min(m.burst_kB * kilo, tokens + rate * (t - at));
-    const double takes  = std::max(bytes / fast, (bytes - tokens) / rate);
+    t                  = std::max(t, at);
+    tokens             = std::min(m.burst_kB * kilo, tokens + rate * (t - at));
+    const double takes = std::max(bytes / fast, (bytes - tokens) / rate);
     tokens += rate * takes - bytes;
     return at = t + takes;
   }
@@ -138,8 +138,8 @@ class Simulation {
         break;
       default: break;
     }
-    const double left = leaves ? link.leave(bytes, begin, m_)
-                               : begin + (n - 1) * part.bytes / (m_.near_GBs * giga);
+    const double left =
+        leaves ? link.leave(bytes, begin, m_) : begin + (n - 1) * part.bytes / (m_.near_GBs * giga);
     return left + latency * micro;
   }
 
@@ -162,8 +162,7 @@ StepTime time_of_step(const std::vector<Recorded>& ranks, int all_ranks, const M
   if (!alike) {  // some ranks wait more often than others: the slowest, as if all were like it
     StepTime worst;
     for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
-      const StepTime time =
-          time_of_step({ranks[rank]}, all_ranks, machine, static_cast<int>(rank));
+      const StepTime time = time_of_step({ranks[rank]}, all_ranks, machine, static_cast<int>(rank));
       if (time.total > worst.total) worst = time;
     }
     return worst;

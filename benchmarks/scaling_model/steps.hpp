@@ -19,8 +19,8 @@ struct StepTime {
 };
 
 /// The time of a step of which all ranks' parts are known (`ranks`, by rank), or those of one rank
-/// that all others are like (`ranks` has one, that of rank `only`). Ranks of a node are numbered one
-/// after the other.
+/// that all others are like (`ranks` has one, that of rank `only`). Ranks of a node are numbered
+/// one after the other.
 ///
 /// A part ends on all ranks together: an exchange with neighbours is taken for one with all. In a
 /// part the ranks of a node take turns on its cores; then their messages leave by the node's link,

@@ -93,9 +93,10 @@ int has_waited(int code, bool done) {
 int gathered(const Imagined& of, const void* from, void* to, std::size_t block) {
   auto* const all = static_cast<std::byte*>(to);
   const std::vector<std::byte> mine =
-      from == MPI_IN_PLACE ? std::vector<std::byte>(all + of.rank * block, all + of.rank * block + block)
-                           : std::vector<std::byte>(static_cast<const std::byte*>(from),
-                                                    static_cast<const std::byte*>(from) + block);
+      from == MPI_IN_PLACE
+          ? std::vector<std::byte>(all + of.rank * block, all + of.rank * block + block)
+          : std::vector<std::byte>(static_cast<const std::byte*>(from),
+                                   static_cast<const std::byte*>(from) + block);
   for (int r = 0; r < of.size; ++r) std::memcpy(all + r * block, mine.data(), block);
   return MPI_SUCCESS;
 }
@@ -199,8 +200,7 @@ int MPI_Startall(int n, MPI_Request* requests) {
 }
 int MPI_Isend(const void* b, int n, MPI_Datatype t, int peer, int tag, MPI_Comm comm,
               MPI_Request* r) {
-  if (recording)
-    part_of(imagined::Kind::messages).sends.push_back(message_to(peer, n, t, comm));
+  if (recording) part_of(imagined::Kind::messages).sends.push_back(message_to(peer, n, t, comm));
   const int to   = imagined_as(comm) != nullptr ? MPI_PROC_NULL : peer;
   const int code = PMPI_Isend(b, n, t, to, tag, comm, r);
   if (recording) has_returned();
@@ -238,7 +238,8 @@ int MPI_Iallreduce(const void* from, void* to, int n, MPI_Datatype t, MPI_Op op,
 int MPI_Allgather(const void* from, int n, MPI_Datatype t, void* to, int m, MPI_Datatype u,
                   MPI_Comm comm) {
   return collective(imagined::Kind::gather, bytes_of(m, u), comm, [&] {
-    if (const Imagined* const of = imagined_as(comm)) return gathered(*of, from, to, bytes_of(m, u));
+    if (const Imagined* const of = imagined_as(comm))
+      return gathered(*of, from, to, bytes_of(m, u));
     return PMPI_Allgather(from, n, t, to, m, u, comm);
   });
 }
