@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// The time of five programs on several hosts, measured and predicted.
+// The time of programs on several hosts, measured and predicted.
 //
 // hosts --measure FILE --per-node N   writes a machine file for scaling_model
 // hosts [--machine FILE] [--turns N] [--parts N] [--only NAME]
@@ -194,11 +194,11 @@ int main(int argc, char** argv) {
   for (const Workload& workload : workloads::all()) {
     if (!only.empty() && only != workload.name) continue;
     if (ranks > 0) {
-      predict(workload, ranks, machine);
+      if (workload.axes > 0) predict(workload, ranks, machine);
       continue;
     }
     std::vector<Recorded> recorded;
-    if (!machine_file.empty())
+    if (!machine_file.empty() && workload.axes > 0)
       recorded = all_recorded(world, workload, parts, machine.ranks_per_node);
     const Measured is = measured(world, workload, parts, turns);
     if (!prints) continue;

@@ -8,8 +8,8 @@
 #include <functional>
 #include <vector>
 
-/// Five programs whose time on several hosts is measured and predicted. Their work is given in
-/// parts: with as many parts as ranks each rank has one.
+/// Programs whose time on several hosts is measured, and predicted where ranks can be imagined.
+/// Their work is given in parts: with as many parts as ranks each rank has one.
 namespace workloads {
 
 struct Run {
@@ -19,9 +19,9 @@ struct Run {
 
 struct Workload {
   const char* name;
-  const char* what;
   Run (*make)(MPI_Comm comm, int parts);  ///< collective
-  bool one_axis;                          ///< the mesh has one; else two
+  int axes;  ///< of the mesh; 0 where making it takes answers of other ranks, which can't be
+             ///< imagined
 };
 
 /// The 7-point stencil of a periodic field of 64^3 points a part, with the exchange of two fields.
@@ -34,6 +34,8 @@ Run shallow_water(MPI_Comm comm, int parts);
 Run multigrid(MPI_Comm comm, int parts);
 /// The four transposes of a transform of a field of 48^3 doubles a part in pencils, and back.
 Run transposes(MPI_Comm comm, int parts);
+/// A step of the shallow-water model on a Voronoi mesh of 10 * 4^n + 2 cells, about 10 000 a part.
+Run voronoi(MPI_Comm comm, int parts);
 
 const std::vector<Workload>& all();
 /// Of a mesh of two axes.
