@@ -5,7 +5,6 @@
 #include <array>
 
 #include "checksum.hpp"
-#include "shard/mesh/impl/mesh_state.hpp"
 #include "shard/shard.hpp"
 #include "workloads.hpp"
 
@@ -87,8 +86,4 @@ workloads::Run workloads::transposes(MPI_Comm comm, int parts) {
     space.fence("benchmark");
   };
   return {step, [=] { return checksum(comm, p.along_z) + 3 * checksum(comm, p.along_x); }};
-}
-
-std::vector<int> workloads::shape_of(int parts) {
-  return shard::impl::choose_shape(parts, {0, 0}, {});
 }

@@ -31,11 +31,15 @@ using scaling::Machine;
 using scaling::Recorded;
 using workloads::Workload;
 
+std::vector<int> mesh_of(const Workload& workload, int ranks) {
+  return workload.axes == 1 ? std::vector<int>{ranks} : workloads::shape_of(ranks);
+}
+
 /// What a rank does in a step if it is alone: computation is the median of several steps.
 Recorded recorded_alone(const Workload& workload, int parts, int ranks, int rank) {
   constexpr int steps = 7;
   Recorded recorded;
-  imagined::begin(ranks, rank, workloads::mesh_of(workload, ranks));
+  imagined::begin(ranks, rank, mesh_of(workload, ranks));
   {
     const workloads::Run run = workload.make(MPI_COMM_SELF, parts);
     for (int warm = 0; warm < 3; ++warm) run.step();

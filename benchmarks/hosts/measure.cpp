@@ -7,64 +7,105 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdio>
-#include <cstring>
 #include <vector>
 
+#include "support/asleep.hpp"
 #include "support/turns.hpp"
 
 namespace {
 
 constexpr double micro = 1e-6, giga = 1e9;
 
-/// A rank and the one that it exchanges messages with; none: MPI_PROC_NULL.
+/// Messages that follow one another.
+struct Messages {
+  std::size_t bytes = 8;
+  int count         = 1;  ///< at once
+  int calls         = 1;  ///< one after the other, in a turn
+  int turns         = 9;
+  double busy       = 0;  ///< seconds of computation before each call, not counted
+  double asleep     = 0;  ///< seconds, before each turn
+};
+
+/// A rank and the one that it exchanges messages with, or MPI_PROC_NULL.
 class Pair {
  public:
-  Pair(MPI_Comm comm, int peer) : comm_(comm), peer_(peer) {}
+  Pair(MPI_Comm comm, int peer, int ranks_per_core)
+      : comm_(comm), peer_(peer), ranks_per_core_(ranks_per_core) {}
 
-  /// Median seconds in which both have sent `count` messages of `bytes` bytes, those of the slowest
-  /// pair. `calls` follow one another in a turn; before each turn all sleep for `pause`.
-  double seconds(std::size_t bytes, int count, int calls, int turns, double pause = 0) {
-    const std::vector<char> out(bytes, 'x');
-    std::vector<char> in(bytes * static_cast<std::size_t>(count));
-    std::vector<MPI_Request> requests(2 * static_cast<std::size_t>(count));
-    std::vector<double> times;
-    for (int turn = 0; turn < turns; ++turn) {
-      if (pause > 0) {
-        MPI_Barrier(comm_);
-        usleep(static_cast<useconds_t>(pause / micro));
+  /// Seconds in which both sides have sent: the median over turns, those of the slowest pair.
+  double seconds(const Messages& m) {
+    const std::vector<char> out(m.bytes, 'x');
+    std::vector<char> in(m.bytes * static_cast<std::size_t>(m.count));
+    std::vector<MPI_Request> requests(2 * static_cast<std::size_t>(m.count));
+    const auto exchange = [&] {
+      for (const double begin = MPI_Wtime(); MPI_Wtime() < begin + m.busy;) {
       }
-      times.push_back(
-          support::slowest_seconds(comm_,
-                                   [&] {
-                                     for (int call = 0; call < calls; ++call) {
-                                       for (int i = 0; i < count; ++i) {
-                                         const auto at = static_cast<std::size_t>(i);
-                                         MPI_Irecv(in.data() + at * bytes, static_cast<int>(bytes),
-                                                   MPI_BYTE, peer_, 1, comm_, &requests[2 * at]);
-                                         MPI_Isend(out.data(), static_cast<int>(bytes), MPI_BYTE,
-                                                   peer_, 1, comm_, &requests[2 * at + 1]);
-                                       }
-                                       MPI_Waitall(static_cast<int>(requests.size()),
-                                                   requests.data(), MPI_STATUSES_IGNORE);
-                                     }
-                                   }) /
-          calls);
+      for (std::size_t i = 0; i < requests.size() / 2; ++i) {
+        const int bytes = static_cast<int>(m.bytes);
+        MPI_Irecv(in.data() + i * m.bytes, bytes, MPI_BYTE, peer_, 1, comm_, &requests[2 * i]);
+        MPI_Isend(out.data(), bytes, MPI_BYTE, peer_, 1, comm_, &requests[2 * i + 1]);
+      }
+      MPI_Waitall(static_cast<int>(requests.size()), requests.data(), MPI_STATUSES_IGNORE);
+    };
+    std::vector<double> times;
+    for (int turn = 0; turn < m.turns; ++turn) {
+      if (m.asleep > 0) {
+        MPI_Barrier(comm_);
+        usleep(static_cast<useconds_t>(m.asleep / micro));
+      }
+      times.push_back(support::slowest_seconds(comm_,
+                                               [&] {
+                                                 for (int call = 0; call < m.calls; ++call)
+                                                   exchange();
+                                               }) /
+                      m.calls);
     }
-    return support::median(times);
+    return support::median(times) - m.busy * ranks_per_core_;
   }
 
  private:
   MPI_Comm comm_;
-  int peer_;
+  int peer_, ranks_per_core_;
 };
 
+/// The way out of a node: bytes in a second, bytes, seconds.
+struct Link {
+  double rate = 0, fast = 0, burst = 0, long_rate = 0, quiet = 0;
+};
+/// Between two ranks on two nodes, while the others sleep.
+Link measured_link(MPI_Comm two, double latency) {
+  int rank = 0;
+  MPI_Comm_rank(two, &rank);
+  Pair pair(two, 1 - rank, 1);
+  constexpr std::size_t kilobyte = 1000;
+  Link link;
+  // one message after the other: short ones, which MPI sends at once, and long ones
+  link.rate             = 48 * kilobyte / pair.seconds({.bytes = 48 * kilobyte, .calls = 40});
+  const auto long_after = [&](double pause) {
+    return pair.seconds({.bytes = 250 * kilobyte, .calls = 20, .turns = 5, .busy = pause});
+  };
+  const double followed = long_after(0), rested_long = long_after(2e-3);
+  link.long_rate = 250 * kilobyte / followed;
+  link.quiet     = 50e-6;
+  while (link.quiet < 2e-3 && long_after(link.quiet) > 0.5 * (followed + rested_long))
+    link.quiet *= 1.5;
+  // what passes at once
+  const auto rested = [&](std::size_t bytes, int count) {
+    return pair.seconds({.bytes = bytes, .count = count, .turns = 41, .asleep = 0.01});
+  };
+  link.fast = 32 * kilobyte / (rested(48 * kilobyte, 1) - rested(16 * kilobyte, 1));
+  if (link.fast < link.rate) link.fast = link.rate;
+  link.burst = std::clamp(192e3 - (rested(48 * kilobyte, 4) - latency) * link.rate, 0.0, 192e3);
+  return link;
+}
+
 double copied_GBs() {
-  const std::vector<char> from(std::size_t{64} << 20U, 'x');
-  std::vector<char> to(from.size());
+  using Bytes = Kokkos::View<char*, Kokkos::HostSpace>;
+  const Bytes from("from", std::size_t{64} << 20U), to("to", from.size());
   double best = 1e300;
   for (int turn = 0; turn < 5; ++turn) {
     const double begin = MPI_Wtime();
-    std::memcpy(to.data(), from.data(), to.size());
+    Kokkos::deep_copy(to, from);
     best = std::min(best, MPI_Wtime() - begin);
   }
   return 2 * static_cast<double>(to.size()) / best / giga;
@@ -96,37 +137,38 @@ std::string measured_machine(MPI_Comm comm, int per_node) {
   const bool has_other = (node ^ 1) < nodes, has_neighbour = (place ^ 1) < per_node;
   const int across = has_other ? (node ^ 1) * per_node + place : MPI_PROC_NULL;
   const int beside = has_neighbour ? node * per_node + (place ^ 1) : MPI_PROC_NULL;
-  Pair far(comm, across), near(comm, beside),
-      one_far(comm, node < 2 && place == 0 ? across : MPI_PROC_NULL);
+  const int cores  = std::max(1, static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)) / nodes);
+  const int turns  = (per_node + cores - 1) / cores;
+  Pair far(comm, across, turns), near(comm, beside, turns);
 
-  constexpr std::size_t word = 8, kilobyte = 1000, megabyte = 1000000;
-  const double far_latency  = far.seconds(word, 1, 200, 9);
-  const double near_latency = near.seconds(word, 1, 200, 9);
-  const double message      = (far.seconds(word, 16, 50, 9) - far_latency) / 15;
-  const double rate =
-      3 * megabyte /
-      (one_far.seconds(4 * megabyte, 1, 2, 5) - one_far.seconds(1 * megabyte, 1, 2, 5));
-  // what passes at once after a pause
-  constexpr double pause = 0.01;
-  const double fast      = 32 * kilobyte /
-                      (one_far.seconds(48 * kilobyte, 1, 1, 41, pause) -
-                       one_far.seconds(16 * kilobyte, 1, 1, 41, pause));
-  const double held  = one_far.seconds(1 * megabyte, 1, 1, 21, pause);
-  const double burst = std::clamp(megabyte - (held - 3 * far_latency) * rate, 0.0, 1e6);
-  const double near_rate =
-      192 * kilobyte /
-      (near.seconds(256 * kilobyte, 1, 10, 9) - near.seconds(64 * kilobyte, 1, 10, 9));
-  const int cores = std::max(1, static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)) / nodes);
+  constexpr std::size_t kilobyte = 1000;
+  // as after computation, which takes MPI's data out of the caches
+  constexpr double computation = 50e-6;
+  const double far_latency     = far.seconds({.calls = 200, .busy = computation});
+  const double near_latency    = near.seconds({.calls = 200, .busy = computation});
+  const double message =
+      (far.seconds({.count = 16, .calls = 50}) - far.seconds({.calls = 200})) / 15;
+  const double near_rate = 192 * kilobyte /
+                           (near.seconds({.bytes = 256 * kilobyte, .calls = 10}) -
+                            near.seconds({.bytes = 64 * kilobyte, .calls = 10}));
+  Link link;
+  const bool is_one_of_two = node < 2 && place == 0;
+  MPI_Comm two             = MPI_COMM_NULL;
+  MPI_Comm_split(comm, is_one_of_two ? 0 : 1, rank, &two);
+  if (is_one_of_two) link = measured_link(two, far_latency);
+  MPI_Comm_free(&two);
+  support::meet_asleep(comm);
   char text[1000];
-  std::snprintf(text, sizeof(text),
-                "# Measured by benchmarks/hosts on %d hosts of %d ranks.\n"
-                "ranks_per_node = %d\ncores_per_node = %d\nfar_latency_us = %.1f\n"
-                "near_latency_us = %.2f\nmessage_us = %.2f\nnode_GBs = %.4f\nfar_GBs = %.3f\n"
-                "burst_kB = %.0f\nnear_GBs = %.2f\nmemory_GBs = %.1f\nkernel_us = %.2f\n"
-                "# Open MPI's btl_tcp_eager_limit\neager_kB = 65\n",
-                nodes, per_node, per_node, cores, far_latency / micro,
-                per_node > 1 ? near_latency / micro : 1.0, std::max(0.0, message / micro),
-                rate / giga, std::max(fast, rate) / giga, burst / kilobyte,
-                per_node > 1 ? near_rate / giga : 1.0, copied_GBs(), kernel_us());
+  std::snprintf(
+      text, sizeof(text),
+      "# Measured by benchmarks/hosts on %d hosts of %d ranks.\n"
+      "ranks_per_node = %d\ncores_per_node = %d\nfar_latency_us = %.1f\n"
+      "near_latency_us = %.2f\nmessage_us = %.2f\nnode_GBs = %.4f\nfar_GBs = %.3f\n"
+      "burst_kB = %.0f\nnear_GBs = %.2f\nmemory_GBs = %.1f\nkernel_us = %.2f\n"
+      "# Open MPI's btl_tcp_eager_limit\neager_kB = 65\nlong_GBs = %.4f\nquiet_us = %.0f\n",
+      nodes, per_node, per_node, cores, far_latency / micro,
+      per_node > 1 ? near_latency / micro : 1.0, std::max(0.0, message / micro), link.rate / giga,
+      link.fast / giga, link.burst / kilobyte, per_node > 1 ? near_rate / giga : 1.0, copied_GBs(),
+      kernel_us(), link.long_rate / giga, link.quiet / micro);
   return text;
 }

@@ -34,14 +34,11 @@ Run shallow_water(MPI_Comm comm, int parts);
 Run multigrid(MPI_Comm comm, int parts);
 /// The four transposes of a transform of a field of 48^3 doubles a part in pencils, and back.
 Run transposes(MPI_Comm comm, int parts);
-/// A step of the shallow-water model on a Voronoi mesh of 10 * 4^n + 2 cells, about 10 000 a part.
-Run voronoi(MPI_Comm comm, int parts);
 
+/// Those of this program: these five, or one on a Voronoi mesh.
 const std::vector<Workload>& all();
 /// Of a mesh of two axes.
 std::vector<int> shape_of(int parts);
-/// The shape of a workload's mesh.
-std::vector<int> mesh_of(const Workload& workload, int ranks);
 
 }  // namespace workloads
 

@@ -27,7 +27,9 @@ Machine read_machine(const std::string& file) {
                                            {"cores_per_node", &cores},
                                            {"far_GBs", &machine.far_GBs},
                                            {"burst_kB", &machine.burst_kB},
-                                           {"eager_kB", &machine.eager_kB}};
+                                           {"eager_kB", &machine.eager_kB},
+                                           {"long_GBs", &machine.long_GBs},
+                                           {"quiet_us", &machine.quiet_us}};
   for (std::string line; std::getline(in, line);) {
     if (line.empty() || line[0] == '#') continue;
     const std::size_t equals = line.find('='), space = line.find(' ');
@@ -48,7 +50,8 @@ Machine read_machine(const std::string& file) {
     *found->second = value;
     wanted.erase(found);
   }
-  for (const char* optional : {"cores_per_node", "far_GBs", "burst_kB", "eager_kB"})
+  for (const char* optional :
+       {"cores_per_node", "far_GBs", "burst_kB", "eager_kB", "long_GBs", "quiet_us"})
     wanted.erase(optional);
   if (!wanted.empty()) throw std::runtime_error(file + " lacks " + wanted.begin()->first);
   machine.ranks_per_node = static_cast<int>(ranks);

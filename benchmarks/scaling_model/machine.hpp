@@ -24,6 +24,8 @@ struct Machine {
   double burst_kB = 0;
   double eager_kB = 0;  ///< a longer message to another node moves only while both ranks are in
                         ///< MPI, after a request and an answer; 0: none
+  double long_GBs = 0;  ///< the rate of such messages that follow one another; 0: node_GBs
+  double quiet_us = 0;  ///< after a pause of so long a long message leaves at node_GBs, too
 };
 
 /// Throws std::runtime_error for a file that isn't there, a key that isn't known or one that is

@@ -20,16 +20,19 @@ double log2_up(int n) { return n > 1 ? std::ceil(std::log2(n)) : 0; }
 
 /// The way out of a node: a token bucket.
 struct Link {
-  double tokens = 0, at = 0;
+  double tokens = 0, at = -1;  // bytes; seconds, when the last message had left
 
-  /// The time when this many bytes have left that begin to leave at `t`.
-  double leave(double bytes, double t, const Machine& m) {
+  /// The time when this many bytes have left that begin to leave at `t`. Long messages that follow
+  /// one another stop now and then for the other side's answers: their rate includes that.
+  double leave(double bytes, double t, bool is_long, const Machine& m) {
     const double rate = m.node_GBs * giga, fast = (m.far_GBs > 0 ? m.far_GBs : m.node_GBs) * giga;
-    t                  = std::max(t, at);
-    tokens             = std::min(m.burst_kB * kilo, tokens + rate * (t - at));
-    const double takes = std::max(bytes / fast, (bytes - tokens) / rate);
-    tokens += rate * takes - bytes;
-    return at = t + takes;
+    const bool stops    = is_long && m.long_GBs > 0 && t < at + m.quiet_us * micro;
+    const double steady = stops ? m.long_GBs * giga : rate;
+    t                   = std::max(t, at);
+    tokens              = std::min(m.burst_kB * kilo, tokens + rate * (t - at));
+    const double takes  = std::max(bytes / fast, (bytes - tokens) / steady);
+    tokens              = std::max(0.0, stops ? tokens - bytes : tokens + rate * takes - bytes);
+    return at           = t + takes;
   }
 };
 
@@ -109,7 +112,7 @@ class Simulation {
     std::sort(out.begin(), out.end(), [](const Out& a, const Out& b) { return a.ready < b.ready; });
     Link& link = links_[static_cast<std::size_t>(node)];
     for (const Out& of : out)
-      end = std::max(end, link.leave(of.bytes, of.ready, m_) + m_.far_latency_us * micro);
+      end = std::max(end, link.leave(of.bytes, of.ready, of.waits, m_) + m_.far_latency_us * micro);
     end = std::max(end, computed);
     if (const Part& part = part_of(p, first); part.kind > Kind::messages)
       end = collective(part, end, link);
@@ -118,7 +121,7 @@ class Simulation {
 
   double collective(const Part& part, double begin, Link& link) {
     const int n = part.ranks, here = std::min(n, per_node_), nodes = (n + here - 1) / here;
-    const bool leaves   = nodes > 1;
+    const bool leaves = nodes > 1, is_long = m_.eager_kB > 0 && part.bytes > m_.eager_kB * kilo;
     const double stages = log2_up(here) * m_.near_latency_us + log2_up(nodes) * m_.far_latency_us;
     double latency = stages, bytes = 0;  // of a node
     switch (part.kind) {
@@ -138,8 +141,8 @@ class Simulation {
         break;
       default: break;
     }
-    const double left =
-        leaves ? link.leave(bytes, begin, m_) : begin + (n - 1) * part.bytes / (m_.near_GBs * giga);
+    const double left = leaves ? link.leave(bytes, begin, is_long, m_)
+                               : begin + (n - 1) * part.bytes / (m_.near_GBs * giga);
     return left + latency * micro;
   }
 

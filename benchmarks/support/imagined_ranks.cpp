@@ -89,15 +89,17 @@ int has_waited(int code, bool done) {
   return code;
 }
 
-/// All ranks give what this one gives.
+/// All ranks give what this one gives; one that gives its number as an int gets all numbers.
 int gathered(const Imagined& of, const void* from, void* to, std::size_t block) {
-  auto* const all = static_cast<std::byte*>(to);
-  const std::vector<std::byte> mine =
-      from == MPI_IN_PLACE
-          ? std::vector<std::byte>(all + of.rank * block, all + of.rank * block + block)
-          : std::vector<std::byte>(static_cast<const std::byte*>(from),
-                                   static_cast<const std::byte*>(from) + block);
-  for (int r = 0; r < of.size; ++r) std::memcpy(all + r * block, mine.data(), block);
+  auto* const all         = static_cast<std::byte*>(to);
+  const std::size_t place = static_cast<std::size_t>(of.rank) * block;
+  const auto* const given =
+      from == MPI_IN_PLACE ? all + place : static_cast<const std::byte*>(from);
+  const std::vector<std::byte> mine(given, given + block);
+  const bool is_number = block == sizeof(int) && std::memcmp(mine.data(), &of.rank, block) == 0;
+  for (int r = 0; r < of.size; ++r)
+    std::memcpy(all + static_cast<std::size_t>(r) * block,
+                is_number ? reinterpret_cast<const std::byte*>(&r) : mine.data(), block);
   return MPI_SUCCESS;
 }
 
@@ -186,6 +188,7 @@ int MPI_Recv_init(void* b, int n, MPI_Datatype t, int peer, int tag, MPI_Comm co
   }
   const int code = PMPI_Recv_init(b, n, t, is_imagined ? MPI_PROC_NULL : peer, tag, comm, r);
   persistent.erase(*r);  // the handle of a send that was freed
+  if (is_imagined) std::memset(b, 0, bytes_of(n, t));
   return code;
 }
 int MPI_Startall(int n, MPI_Request* requests) {
@@ -210,6 +213,7 @@ int MPI_Irecv(void* b, int n, MPI_Datatype t, int peer, int tag, MPI_Comm comm, 
   if (recording) part_of(imagined::Kind::messages);  // those that only receive wait, too
   const int from = imagined_as(comm) != nullptr ? MPI_PROC_NULL : peer;
   const int code = PMPI_Irecv(b, n, t, from, tag, comm, r);
+  if (from == MPI_PROC_NULL) std::memset(b, 0, bytes_of(n, t));
   if (recording) has_returned();
   return code;
 }

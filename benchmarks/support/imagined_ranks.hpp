@@ -9,8 +9,8 @@
 /// can be made: MPI's calls are answered by this library for MPI_COMM_SELF and what is duplicated
 /// from it. Nothing is sent.
 ///
-/// With a mesh's shape programs can run, too: messages to other ranks go nowhere, what is received
-/// stays as it was, and in a gather or an all-to-all the others say what this rank says. So a rank
+/// With a mesh's shape programs can run, too: messages to other ranks go nowhere, zeros are
+/// received, and in a gather or an all-to-all the others say what this rank says. So a rank
 /// does its own computation, and what it would send can be recorded.
 namespace imagined {
 
