@@ -7,7 +7,7 @@
 #include <string>
 
 /// The numbers of a machine file, measured between these ranks: latencies with all ranks at once,
-/// rates with one pair of them. Collective; the text is the first rank's. Two nodes or more;
+/// the rate of long messages too, other rates with one pair of them. Collective; the text is the first rank's. Two nodes or more;
 /// `per_node` ranks are on each, one after the other.
 std::string measured_machine(MPI_Comm comm, int per_node);
 

@@ -37,6 +37,12 @@ const Imagined* imagined_as(MPI_Comm comm) {
   return found == comms.end() ? nullptr : &found->second;
 }
 
+/// The same of a communicator for messages: MPI_COMM_SELF is one rank where the library takes it
+/// for that.
+const Imagined* talks_as(MPI_Comm comm) {
+  return comm == MPI_COMM_SELF ? nullptr : imagined_as(comm);
+}
+
 double now() {  // seconds
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
@@ -242,15 +248,14 @@ int MPI_Iallreduce(const void* from, void* to, int n, MPI_Datatype t, MPI_Op op,
 int MPI_Allgather(const void* from, int n, MPI_Datatype t, void* to, int m, MPI_Datatype u,
                   MPI_Comm comm) {
   return collective(imagined::Kind::gather, bytes_of(m, u), comm, [&] {
-    if (const Imagined* const of = imagined_as(comm))
-      return gathered(*of, from, to, bytes_of(m, u));
+    if (const Imagined* const of = talks_as(comm)) return gathered(*of, from, to, bytes_of(m, u));
     return PMPI_Allgather(from, n, t, to, m, u, comm);
   });
 }
 int MPI_Iallgather(const void* from, int n, MPI_Datatype t, void* to, int m, MPI_Datatype u,
                    MPI_Comm comm, MPI_Request* r) {
   return collective(imagined::Kind::gather, bytes_of(m, u), comm, [&] {
-    if (const Imagined* const of = imagined_as(comm)) {
+    if (const Imagined* const of = talks_as(comm)) {
       *r = MPI_REQUEST_NULL;
       return gathered(*of, from, to, bytes_of(m, u));
     }
@@ -260,7 +265,7 @@ int MPI_Iallgather(const void* from, int n, MPI_Datatype t, void* to, int m, MPI
 int MPI_Ialltoall(const void* from, int n, MPI_Datatype t, void* to, int m, MPI_Datatype u,
                   MPI_Comm comm, MPI_Request* r) {
   return collective(imagined::Kind::all_to_all, bytes_of(m, u), comm, [&] {
-    if (const Imagined* const of = imagined_as(comm)) {
+    if (const Imagined* const of = talks_as(comm)) {
       *r = MPI_REQUEST_NULL;
       std::memcpy(to, from, bytes_of(m, u) * static_cast<std::size_t>(of->size));
       return MPI_SUCCESS;
