@@ -33,6 +33,7 @@ std::vector<double> bytes_of(const Part& part) {
 
 void expect_same(workloads::Run (*make)(MPI_Comm, int), std::size_t least_messages) {
   setenv("SHARD_TRANSPORT", "mpi", 1);  // shared memory isn't recorded
+  setenv("SHARD_CHECK", "0", 1);        // which compares messages that imagined ranks don't get
   int rank = 0, ranks = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
