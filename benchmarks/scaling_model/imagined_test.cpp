@@ -6,10 +6,11 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdlib>
-#include <string>
+#include <utility>
 #include <vector>
 
 #include "../hosts/workloads.hpp"
+#include "shard/mesh/mesh.hpp"
 #include "support/imagined_ranks.hpp"
 
 namespace {
@@ -61,5 +62,41 @@ void expect_same(workloads::Run (*make)(MPI_Comm, int), std::size_t least_messag
 TEST(ImaginedRanks, ExchangeHalosLikeRealOnes) { expect_same(workloads::exchange, 1); }
 TEST(ImaginedRanks, TransposeLikeRealOnes) { expect_same(workloads::transposes, 2); }
 TEST(ImaginedRanks, SolveLikeRealOnes) { expect_same(workloads::multigrid, 20); }
+
+struct Y;
+struct X;
+
+TEST(ImaginedRanks, HaveTheAxesOfTheirMesh) {
+  imagined::begin(6, 5, {2, 3});
+  {
+    const shard::Mesh<Y, X> mesh(MPI_COMM_SELF, {2, 3});
+    const auto size_and_rank = [](MPI_Comm comm) {
+      int size = 0, rank = 0;
+      MPI_Comm_size(comm, &size);
+      MPI_Comm_rank(comm, &rank);
+      return std::pair(size, rank);
+    };
+    EXPECT_EQ(size_and_rank(mesh.communicator<Y>()), std::pair(2, 1));
+    EXPECT_EQ(size_and_rank(mesh.communicator<X>()), std::pair(3, 2));
+    imagined::start_recording();
+    const double value = 1;
+    for (const MPI_Comm comm : {mesh.communicator<Y>(), mesh.communicator<X>()}) {
+      MPI_Request request = MPI_REQUEST_NULL;
+      MPI_Isend(&value, 1, MPI_DOUBLE, 0, 1, comm, &request);
+      MPI_Waitall(1, &request, MPI_STATUSES_IGNORE);
+    }
+    double all[3] = {};
+    MPI_Allgather(&value, 1, MPI_DOUBLE, all, 1, MPI_DOUBLE, mesh.communicator<X>());
+    const auto parts = imagined::stop_recording();
+    ASSERT_EQ(parts.size(), 4U);
+    EXPECT_EQ(parts[0].sends.at(0).peer, 2);  // of 5 the other row, then the first of its own
+    EXPECT_EQ(parts[1].sends.at(0).peer, 3);
+    EXPECT_EQ(parts[1].sends.at(0).bytes, 8);
+    EXPECT_EQ(parts[2].kind, imagined::Kind::gather);
+    EXPECT_EQ(parts[2].ranks, 3);
+    EXPECT_EQ(all[0] + all[1] + all[2], 3);
+  }
+  imagined::end();
+}
 
 }  // namespace
