@@ -8,7 +8,7 @@
 #include <numeric>
 #include <vector>
 
-#include "counted_memory.hpp"
+#include "support/counted_memory.hpp"
 #include "shard/mesh/logical_mesh.hpp"
 #include "support/arguments.hpp"
 

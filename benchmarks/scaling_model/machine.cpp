@@ -15,7 +15,7 @@ Machine read_machine(const std::string& file) {
   std::ifstream in(file);
   if (!in) throw std::runtime_error("there is no machine file " + file);
   Machine machine;
-  double ranks                          = 0;
+  double ranks = 0, cores = 0;
   std::map<std::string, double*> wanted = {{"ranks_per_node", &ranks},
                                            {"kernel_us", &machine.kernel_us},
                                            {"far_latency_us", &machine.far_latency_us},
@@ -23,7 +23,13 @@ Machine read_machine(const std::string& file) {
                                            {"message_us", &machine.message_us},
                                            {"node_GBs", &machine.node_GBs},
                                            {"near_GBs", &machine.near_GBs},
-                                           {"memory_GBs", &machine.memory_GBs}};
+                                           {"memory_GBs", &machine.memory_GBs},
+                                           {"cores_per_node", &cores},
+                                           {"far_GBs", &machine.far_GBs},
+                                           {"burst_kB", &machine.burst_kB},
+                                           {"eager_kB", &machine.eager_kB},
+                                           {"long_GBs", &machine.long_GBs},
+                                           {"quiet_us", &machine.quiet_us}};
   for (std::string line; std::getline(in, line);) {
     if (line.empty() || line[0] == '#') continue;
     const std::size_t equals = line.find('='), space = line.find(' ');
@@ -44,8 +50,12 @@ Machine read_machine(const std::string& file) {
     *found->second = value;
     wanted.erase(found);
   }
+  for (const char* optional :
+       {"cores_per_node", "far_GBs", "burst_kB", "eager_kB", "long_GBs", "quiet_us"})
+    wanted.erase(optional);
   if (!wanted.empty()) throw std::runtime_error(file + " lacks " + wanted.begin()->first);
   machine.ranks_per_node = static_cast<int>(ranks);
+  machine.cores_per_node = static_cast<int>(cores);
   return machine;
 }
 

@@ -18,6 +18,14 @@ struct Machine {
   double near_GBs        = 0;  ///< of one rank to another of its node
   double memory_GBs      = 0;  ///< of one rank's memory, reads and writes together
   double kernel_us       = 0;  ///< from the launch of a kernel until it could be waited for
+  // these may be missing in a file
+  int cores_per_node = 0;  ///< 0: one for each rank; else ranks take turns on them
+  double far_GBs  = 0;  ///< of the first burst_kB out of a node, whose rate is limited; 0: node_GBs
+  double burst_kB = 0;
+  double eager_kB = 0;  ///< a longer message to another node moves only while both ranks are in
+                        ///< MPI, after a request and an answer; 0: none
+  double long_GBs = 0;  ///< the rate of such messages that follow one another; 0: node_GBs
+  double quiet_us = 0;  ///< after a pause of so long a long message leaves at node_GBs, too
 };
 
 /// Throws std::runtime_error for a file that isn't there, a key that isn't known or one that is

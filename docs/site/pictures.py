@@ -454,9 +454,62 @@ def four_d_var_cost():
     return p
 
 
+# benchmarks/RESULTS.md, "Two hosts": predicted over measured by the number of ranks; milliseconds of the same work
+PREDICTED = {"exchange": {2: 0.92, 4: 1.09, 6: 1.22, 8: 0.74}, "U-Net": {2: 1.29, 4: 0.87, 6: 0.29, 8: 0.27},
+             "shallow water": {2: 0.99, 4: 0.99, 6: 0.40, 8: 0.61}, "multigrid-CG": {2: 0.84, 4: 0.87, 6: 0.34, 8: 0.60},
+             "transposes": {2: 1.00, 4: 0.80, 6: 0.47, 8: 0.92}}
+STRONG = {"exchange": [1.91, 3.12, 1.26, 3.21], "U-Net": [13.72, 12.12, 9.62, 24.31], "lat-lon": [2.45, 6.61, 1.91, 6.68],
+          "Voronoi": [8.56, 4.98, 8.12, 8.39], "multigrid-CG": [34.49, 22.66, 22.95, 31.21], "transposes": [1.08, 24.54, 1.38, 26.35]}
+
+
+def scaling_predicted():
+    """Predicted over measured time of a step on two hosts, by program and number of ranks."""
+    p = Picture(760, 300)
+
+    def at(k, ratio):
+        return 90 + 120 * k, round(120 - 190 * (ratio - 1), 1)
+
+    p.rect(60, at(0, 1.15)[1], 640, at(0, 0.85)[1] - at(0, 1.15)[1], "#eef4ee", "none")
+    for ratio in (0.25, 0.5, 0.85, 1, 1.15, 1.4):
+        y = at(0, ratio)[1]
+        p.rect(60, y, 640, 0, stroke=INK if ratio == 1 else GREY, width=0.7)
+        p.text(50, y, f"{ratio:g}", 12, GREY, "end")
+    for k, (name, ratios) in enumerate(PREDICTED.items()):
+        for i, (ranks, ratio) in enumerate(ratios.items()):
+            x, y = at(k, ratio)
+            x += 22 * i
+            p.rect(x - 4, y - 4, 8, 8, DARK[i], DARK[i], round=4)
+            p.text(x, y - 12, ranks, 11, DARK[i])
+        p.text(at(k, 1)[0] + 33, 284, name, 12)
+    p.text(380, 14, "predicted / measured time of a step; the number is that of ranks on two hosts", 13)
+    return p
+
+
+def scaling_strong():
+    """Speed-up over one rank of the same work on one host and on two."""
+    p = Picture(760, 300)
+    names = ["1 rank", "2 ranks on 2 hosts", "4 ranks on 1 host", "4 ranks on 2 hosts"]
+    most = 2.2
+    for speed in (0.5, 1, 1.5, 2):
+        y = 250 - 220 * speed / most
+        p.rect(50, y, 690, 0, stroke=GREY, width=0.7)
+        p.text(42, y, f"{speed:g}", 12, GREY, "end")
+    fills = [RANKS[0], DARK[1], RANKS[2], DARK[2]]
+    for k, (name, times) in enumerate(STRONG.items()):
+        for i, time in enumerate(times):
+            h = 220 * times[0] / time / most
+            p.rect(60 + 115 * k + 22 * i, round(250 - h, 1), 21, round(h, 1), fills[i], "none")
+        p.text(104 + 115 * k, 264, name, 12)
+    for i, words in enumerate(names):
+        p.rect(70 + 170 * i, 281, 12, 12, fills[i], "none")
+        p.text(88 + 170 * i, 287, words, 12, anchor="start")
+    p.text(395, 12, "speed relative to one rank, the same work", 13)
+    return p
+
+
 check, folder = "--check" in sys.argv, Path(sys.argv[-1])
 wrong = []
-for draw in (field, boundaries, north_fold, tiles, index_space, messages, adjoint, redistribution, coupling, training, rooms, four_d_var_cost):
+for draw in (field, boundaries, north_fold, tiles, index_space, messages, adjoint, redistribution, coupling, training, rooms, four_d_var_cost, scaling_predicted, scaling_strong):
     file, svg = folder / f"{draw.__name__}.svg", draw().svg()
     if not check:
         file.write_text(svg)
