@@ -5,7 +5,10 @@
 #include <gtest/gtest.h>
 #include <mpi.h>
 
+#include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -151,6 +154,20 @@ TEST(KeptPlans, TheBound) {
       Grid(MPI_COMM_WORLD, {0, 0}, {.kept_plans = 1 + shard::testing::rank()});
     });
   }
+}
+
+TEST(KeptPlans, KeysOfKindsDoNotMeet) {
+  constexpr std::uint64_t numbers = 512;
+  std::set<std::uint64_t> first, second;
+  std::size_t made = 0;
+  for (int kind = 0; kind <= static_cast<int>(impl::KeyKind::device_messages); ++kind)
+    for (std::uint64_t number = 0; number < numbers; ++number, ++made) {
+      const auto key = impl::PlanKey::of(static_cast<impl::KeyKind>(kind), number);
+      first.insert(key.a);
+      second.insert(key.b);
+    }
+  EXPECT_EQ(first.size(), made);
+  EXPECT_EQ(second.size(), made);
 }
 
 }  // namespace
