@@ -233,9 +233,14 @@ KOKKOS_INLINE_FUNCTION void move_lines(const Lines& l) {
 /// The same for values of any size, byte by byte.
 KOKKOS_INLINE_FUNCTION void copy_lines_of_bytes(const Lines& l, int value_size, bool clear) {
   if (!clear && l.from_stride == value_size && l.to_stride == value_size) {
-    for (index_t i = 0; i < l.rows; ++i)
-      std::memcpy(l.to + i * l.to_distance, l.from + i * l.from_distance,
-                  static_cast<std::size_t>(l.count * value_size));
+    for (index_t i = 0; i < l.rows; ++i) {
+      std::byte* const to         = l.to + i * l.to_distance;
+      const std::byte* const from = l.from + i * l.from_distance;
+      const index_t bytes         = l.count * value_size;
+      // hipcc takes std::memcpy for a host's function where <cstring> was included before HIP
+      KOKKOS_IF_ON_HOST((std::memcpy(to, from, static_cast<std::size_t>(bytes));))
+      KOKKOS_IF_ON_DEVICE((for (index_t b = 0; b < bytes; ++b) to[b] = from[b];))
+    }
     return;
   }
   for (index_t i = 0; i < l.rows; ++i)
