@@ -6,7 +6,7 @@
 //     runs the programs, and predicts their times from the file and from what each rank does when
 //     it runs alone, as one of imagined ranks; --parts: the work, by default as many as ranks
 // hosts --machine FILE --imagined RANKS [--only NAME]
-//     on one rank: predicts times on so many ranks
+//     on one rank: predicts the times of the programs on RANKS ranks
 #include <mpi.h>
 
 #include <cstdint>

@@ -6,7 +6,7 @@
 // Eight fields of a rank's cells (halo 1, corners too, two dimensions cut) are exchanged in each
 // layout of messages, and as Tuning::measure chooses; then a step of diffusion of one field with an
 // exchange before each step, each second and each fourth. Prints tables of microseconds, medians of
-// the slowest rank; the ways take turns.
+// the slowest rank. The layouts are measured alternately.
 #include <Kokkos_Core.hpp>
 
 #include <cstdio>

@@ -19,7 +19,7 @@ struct Machine {
   double memory_GBs      = 0;  ///< of one rank's memory, reads and writes together
   double kernel_us       = 0;  ///< from the launch of a kernel until it could be waited for
   // these may be missing in a file
-  int cores_per_node = 0;  ///< 0: one for each rank; else ranks take turns on them
+  int cores_per_node = 0;  ///< 0: one for each rank; with fewer, ranks share them
   double far_GBs  = 0;  ///< of the first burst_kB out of a node, whose rate is limited; 0: node_GBs
   double burst_kB = 0;
   double eager_kB = 0;  ///< a longer message to another node moves only while both ranks are in

@@ -120,7 +120,7 @@ void transpose_plan(int ranks, int rounds) {
   print("plan of a transpose in pencils", ranks, cost);
 }
 
-/// A field of so many points in two dimensions, over a mesh of two axes of all ranks.
+/// A two-dimensional field with `points` points, sharded over both axes of a mesh of all ranks.
 CoupledSide side_of(int ranks, std::vector<int> shape, index_t points) {
   CoupledSide side;
   side.shape = {shape[0], shape[1]};

@@ -13,7 +13,7 @@ namespace {
 
 constexpr int most = 1 << 21;  // bytes
 
-/// The median of so many one-way times of n bytes, in microseconds.
+/// The median of `repeat` one-way times of a message of n bytes, in microseconds.
 double one_way(int n, int repeat, int rank, int peer) {
   std::vector<char> bytes(static_cast<std::size_t>(n));
   std::vector<double> times;
