@@ -97,13 +97,6 @@ void require_no_error(MPI_Comm comm, std::string_view function, const std::strin
 
 std::uint64_t hash_bytes(const void* bytes, std::size_t count, std::uint64_t seed) {
   const auto* b = static_cast<const unsigned char*>(bytes);
-  // FNV gives one hash for two seeds that differ in the bits in which the first bytes do, so seeds
-  // are spread (by SplitMix64's last step); not the usual one, whose hashes are in files.
-  if (seed != hash_seed) {
-    seed = (seed ^ (seed >> 30)) * 0xbf58476d1ce4e5b9ULL;
-    seed = (seed ^ (seed >> 27)) * 0x94d049bb133111ebULL;
-    seed ^= seed >> 31;
-  }
   for (std::size_t i = 0; i < count; ++i) seed = (seed ^ b[i]) * 1099511628211ULL;
   return seed;
 }

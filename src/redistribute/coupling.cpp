@@ -110,8 +110,8 @@ struct MeshNumber : CachedPlan {
 };
 std::uint64_t number_of(MeshState& mesh) {
   static std::atomic<std::uint64_t> count{0};
-  constexpr PlanKey key = PlanKey::of(KeyKind::mesh_number);
-  auto kept             = std::static_pointer_cast<MeshNumber>(mesh.find(key));
+  const PlanKey key = PlanKey::of(KeyKind::mesh_number);
+  auto kept         = std::static_pointer_cast<MeshNumber>(mesh.find(key));
   if (!kept) {
     kept         = std::make_shared<MeshNumber>();
     kept->number = ++count;

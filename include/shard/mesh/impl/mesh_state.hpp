@@ -79,12 +79,15 @@ enum class KeyKind : std::uint8_t {
 };
 
 /// A 128-bit key of a cached plan: two hashes of different seeds, so that two objects of a kind
-/// don't meet by chance. Each kind has seeds of its own.
+/// don't meet by chance.
 struct PlanKey {
   std::uint64_t a = 0, b = 0;
-  static constexpr PlanKey of(KeyKind kind) {
-    const auto n = static_cast<std::uint64_t>(kind);
-    return {hash_seed + n, ~hash_seed - n};
+  /// The beginning of a key. (With the kind added to the seeds, FNV would give two kinds one hash
+  /// where their first bytes differ in the same bits.)
+  static PlanKey of(KeyKind kind) {
+    PlanKey key{hash_seed, ~hash_seed};
+    key.mix(&kind, sizeof kind);
+    return key;
   }
   /// Of an object that a number tells from others of its kind.
   static PlanKey of(KeyKind kind, std::uint64_t number) {
