@@ -72,34 +72,39 @@ struct ChainWantsOf {
   using type = decltype(make(std::make_integer_sequence<int, Cuts::dims>{}));
 };
 
-/// Layers with one merged exchange. The intermediate values are no fields, so none is taken from
-/// the arena.
-template <class Types, class Cuts, class... Children, class OutWants>
-class Runner<Types, Cuts, MergedModule<Children...>, OutWants> : public LeafRunner {
-  using Plan                 = ChainWantsOf<Cuts, Children...>;
+/// Layers with one merged exchange. The intermediate values are no fields, so the model doesn't
+/// place them.
+template <class Types, class Space, class... Children>
+class MergedRecord final
+    : public FieldsRecord<Types, typename ChainWantsOf<typename Types::Cuts, Children...>::type, 1,
+                          Space> {
+  using Plan                 = ChainWantsOf<typename Types::Cuts, Children...>;
   static constexpr int count = static_cast<int>(sizeof...(Children));
+  using Fields               = FieldsRecord<Types, typename Plan::type, 1, Space>;
+  using Base                 = typename Types::Base;
 
  public:
   using Node       = MergedModule<Children...>;
-  using InWants    = typename Plan::type;
-  using In         = typename Types::template Field<InWants>;
-  using Out        = typename Types::template Field<OutWants>;
+  using Wants      = typename Plan::type;
+  using In         = typename Fields::In;
   using Partitions = typename Types::Partitions;
 
-  static Partitions partitions(const Node& node, const Partitions& in, const Partitions*) {
+  explicit MergedRecord(const Node& node) : node_(node) {}
+
+  static Partitions partitions(const Node& node, const Partitions& in) {
     Partitions out = in;
     std::apply([&](const auto&... c) { ((out = partitions_after(c.module.layer(), out)), ...); },
                node.children);
     return out;
   }
   /// Allocates the intermediate values.
-  template <class Mesh>
-  void build(const Node& node, const Mesh&, const In& x, const Partitions*) {
+  void build() override {
+    const In& x    = Fields::x_[0];
     auto layers    = Plan::layers;
     std::size_t at = 0;
     std::apply([&](const auto&... c) { (read_figures(layers[at++], c.module.layer()), ...); },
-               node.children);
-    out_ = partitions(node, x.partitions(), nullptr);
+               node_.children);
+    out_ = partitions(node_, x.partitions());
     plan_levels(layers.data(), count, x.geometry(), out_.data() + 2, levels_.data());
     batch_ = x.extent(0);
     for (int l = 1; l < count; ++l) {
@@ -111,36 +116,37 @@ class Runner<Types, Cuts, MergedModule<Children...>, OutWants> : public LeafRunn
       taps_[0] = Taps("shard::max_pool taps", static_cast<std::size_t>(outputs_of(0)));
   }
 
-  template <class Space, class X>
-  void apply(const Node& node, const Space& space, const Out& y, const X& x) {
+  void apply(const Space& space) override {
+    const Base& y = Fields::y_;
+    const In& x   = Fields::x_[0];
     require(y);
     exchange(space, x);
-    for_layers(node, space, [&]<int L>(Index<L>, const auto& here) {
+    for_layers(space, [&]<int L>(Index<L>, const auto& here) {
       here.apply(output<L>(values_, owned_block(local(y))), input<L>(values_, x));
       renew<L>(space, values_, false);
     });
     mark_written(space, y);
   }
-  template <class Space, class X>
-  void pushforward(const Node& node, const Space& space, const Out& ty, const In& tx, const X& x) {
+  void pushforward(const Space& space) override {
+    const Base& ty = Fields::ty_;
+    const In &tx = Fields::tx_[0], &x = Fields::x_[0];
     require(ty);
     make_partners();
     exchange_tangent(space, tx);
-    for_layers(node, space, [&]<int L>(Index<L>, const auto& here) {
+    for_layers(space, [&]<int L>(Index<L>, const auto& here) {
       here.pushforward(output<L>(partners_, owned_block(local(ty))), input<L>(partners_, tx),
                        input<L>(values_, x));
       renew<L>(space, partners_, true);
     });
     mark_written(space, ty);
   }
-  template <class Space, class DX, class X>
-  void pullback(const Node& node, const Space& space, const DX& dx, const Out& dy, const X& x) {
-    require(dy);
-    const int least = is_wanted_v<DX> ? 0 : first_learning(node);
+  void pullback(const Space& space, const std::vector<bool>& wanted) override {
+    require(Fields::dy_);
+    const int least = wanted[0] ? 0 : first_learning();
     if (least >= count) return;
     make_partners();
-    pull<count - 1>(node, space, dx, dy, x, least);
-    if constexpr (is_wanted_v<DX>) exchange_adjoint(space, dx);
+    pull<count - 1>(space, least, wanted[0]);
+    if (wanted[0]) exchange_adjoint(space, Fields::dx_[0]);
   }
 
  private:
@@ -182,7 +188,7 @@ class Runner<Types, Cuts, MergedModule<Children...>, OutWants> : public LeafRunn
   }
 
   /// The first layer whose parameters aren't frozen; none: count.
-  static int first_learning(const Node& node) {
+  int first_learning() const {
     int first = count, l = 0;
     const auto look = [&](const auto& module) {
       using M = std::remove_cvref_t<decltype(module)>;
@@ -191,7 +197,7 @@ class Runner<Types, Cuts, MergedModule<Children...>, OutWants> : public LeafRunn
         first = l;
       ++l;
     };
-    std::apply([&](const auto&... c) { (look(c.module), ...); }, node.children);
+    std::apply([&](const auto&... c) { (look(c.module), ...); }, node_.children);
     return first;
   }
 
@@ -218,7 +224,7 @@ class Runner<Types, Cuts, MergedModule<Children...>, OutWants> : public LeafRunn
       return as_const(level_block(levels_[L], batch_, arrays[L].data(), true));
   }
   /// Sets the points outside the domain for the layer after L.
-  template <int L, class Space>
+  template <int L>
   void renew(const Space& space, const Arrays& arrays, bool tangent) const {
     if constexpr (L + 1 < count)
       if (levels_[L + 1].any_beyond)
@@ -227,29 +233,27 @@ class Runner<Types, Cuts, MergedModule<Children...>, OutWants> : public LeafRunn
             levels_[L + 1].edges, tangent);
   }
 
-  template <int L, class Space>
-  auto layer(const Node& node, const Space& space) const {
-    const auto& module = std::get<L>(node.children).module;
+  template <int L>
+  auto layer(const Space& space) const {
+    const auto& module = std::get<L>(node_.children).module;
     return MergedLayer<std::remove_cvref_t<decltype(module)>, Space>{module, space, levels_[L],
                                                                      taps_[L].data()};
   }
-  template <class Space, class Call>
-  void for_layers(const Node& node, const Space& space, const Call& call) const {
-    [&]<int... L>(std::integer_sequence<int, L...>) {
-      (call(Index<L>{}, layer<L>(node, space)), ...);
-    }
+  template <class Call>
+  void for_layers(const Space& space, const Call& call) const {
+    [&]<int... L>(std::integer_sequence<int, L...>) { (call(Index<L>{}, layer<L>(space)), ...); }
     (std::make_integer_sequence<int, count>{});
   }
 
   /// Layers L and below, down to the first whose gradients are wanted, `least`.
-  template <int L, class Space, class DX, class X>
-  void pull(const Node& node, const Space& space, const DX& dx, const Out& dy, const X& x,
-            int least) {
-    using M         = std::remove_cvref_t<decltype(std::get<L>(node.children).module)>;
-    const auto here = layer<L>(node, space);
+  template <int L>
+  void pull(const Space& space, int least, bool wants_dx) {
+    using M         = std::remove_cvref_t<decltype(std::get<L>(node_.children).module)>;
+    const In& x     = Fields::x_[0];
+    const auto here = layer<L>(space);
     const auto from = [&] {
       if constexpr (L + 1 == count)
-        return owned_input(dy);
+        return owned_input(Fields::dy_);
       else
         return as_const(level_block(levels_[L + 1], batch_, partners_[L + 1].data(), false));
     }();
@@ -260,12 +264,13 @@ class Runner<Types, Cuts, MergedModule<Children...>, OutWants> : public LeafRunn
       const auto to = level_block(levels_[L], batch_, partners_[L].data(), true);
       here.pullback_input(to, from, input<L>(values_, x));
       if (levels_[L].any_beyond) OutsideKernels<Space, T>::gather(space, to, levels_[L].edges);
-      pull<L - 1>(node, space, dx, dy, x, least);
-    } else if constexpr (is_wanted_v<DX>) {
-      here.pullback_input(haloed_block(local(dx)), from, input<L>(values_, x));
+      pull<L - 1>(space, least, wants_dx);
+    } else if (wants_dx) {
+      here.pullback_input(haloed_block(local(Fields::dx_[0])), from, input<L>(values_, x));
     }
   }
 
+  Node node_;
   std::array<MergedLevel, static_cast<std::size_t>(count) + 1> levels_;
   Partitions out_;
   index_t batch_     = 0;
@@ -274,17 +279,25 @@ class Runner<Types, Cuts, MergedModule<Children...>, OutWants> : public LeafRunn
   std::array<Taps, static_cast<std::size_t>(count)> taps_;
 };
 
-/// A list with merged exchanges.
-template <class Chains, class Grouped, class... Children>
-struct Inside<MergedList<Chains, Grouped, Children...>> {
-  static const auto& of(const MergedList<Chains, Grouped, Children...>& list) {
-    return list.grouped;
-  }
-};
-template <class Types, class Cuts, class Chains, class Grouped, class... Children, class OutWants>
-class Runner<Types, Cuts, MergedList<Chains, Grouped, Children...>, OutWants>
-    : public RunnerOfInside<Types, MergedList<Chains, Grouped, Children...>,
-                            Runner<Types, Cuts, Grouped, OutWants>> {};
+template <class Cuts, class... Children>
+struct NodeWants<Cuts, MergedModule<Children...>> : ChainWantsOf<Cuts, Children...> {};
+template <class Cuts, class Chains, class Grouped, class... Children>
+struct NodeWants<Cuts, MergedList<Chains, Grouped, Children...>> : NodeWants<Cuts, Grouped> {};
+
+template <class Recorder, class... Children>
+int run_node(Recorder& recorder, const MergedModule<Children...>& node, int x,
+             const typename Recorder::Partitions*) {
+  using Record = MergedRecord<typename Recorder::ModelTypes, typename Recorder::execution_space,
+                              Children...>;
+  return recorder.template record<typename Record::Wants>(
+      std::make_unique<Record>(node), {x}, Record::partitions(node, recorder.partitions(x)),
+      {false}, true);
+}
+template <class Recorder, class Chains, class Grouped, class... Children>
+int run_node(Recorder& recorder, const MergedList<Chains, Grouped, Children...>& list, int x,
+             const typename Recorder::Partitions* meet) {
+  return run_node(recorder, list.grouped, x, meet);
+}
 
 /// Groups the modules of a model that domain_parallel made.
 template <class Cuts, class Merging, std::size_t ValueBytes>

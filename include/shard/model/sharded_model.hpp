@@ -15,8 +15,8 @@
 #include "shard/mesh/mesh.hpp"
 #include "shard/model/arena.hpp"
 #include "shard/model/impl/model_fields.hpp"
-#include "shard/model/impl/runner.hpp"
-#include "shard/model/impl/runner_skips.hpp"
+#include "shard/model/impl/recorder.hpp"
+#include "shard/model/impl/run_node.hpp"
 #include "shard/model/sequential.hpp"
 
 namespace shard {
@@ -28,17 +28,17 @@ class ShardedModel : public ModelModules<T, Memory, Root> {
   using Modules = ModelModules<T, Memory, Root>;
   using Modules::root_;
   using Modules::run_;
-  using Types  = impl::RunTypes<T, Memory, Axes>;
-  using Runner = impl::Runner<Types, Axes, Root, impl::NoWants<Axes::dims>>;
+  using Types   = impl::ModelTypes<T, Memory, Axes>;
+  using InWants = typename impl::NodeWants<Axes, Root>::type;
 
  public:
   static constexpr bool remembers        = true;        ///< its activations
   static constexpr bool takes_not_wanted = true;        ///< the input's adjoint may be not_wanted
   using axes_type                        = Axes;        ///< the axes that shard its fields
   static constexpr int rank              = Axes::rank;  ///< of its fields
-  using Input      = typename Runner::In;         ///< the input field, with the first layer's halo
-  using Output     = typename Runner::Out;        ///< the output field, without halo
-  using Partitions = typename Types::Partitions;  ///< of [batch, channel, space...]
+  using Input  = typename Types::template Field<InWants>;  ///< the input, with the first layer's halo
+  using Output = typename Types::Base;                     ///< the output field, without halo
+  using Partitions = typename Types::Partitions;           ///< of [batch, channel, space...]
 
   /// For the library's own use: see domain_parallel.
   template <class Original>
@@ -53,7 +53,9 @@ class ShardedModel : public ModelModules<T, Memory, Root> {
   }
   /// A new output field for this x. Collective over the mesh.
   Output output(const Input& x) const {
-    return Output("shard::model output", mesh_, Runner::partitions(root_, x.partitions(), nullptr));
+    impl::Recorder<Types, MeshType, typename Memory::execution_space> recorder(mesh_);
+    record(recorder, x.partitions());
+    return Output("shard::model output", mesh_, recorder.output_partitions(0));
   }
 
   /// Stores activations in this format, in two bytes per value, until the pullback. Layers and
@@ -71,44 +73,25 @@ class ShardedModel : public ModelModules<T, Memory, Root> {
   }
 
   /// Allocates the layers' memory for fields like x, if needed. Otherwise the first apply does it,
-  /// and an apply with other partitions. (The first pullback or pushforward allocates the
-  /// adjoints.) Collective over the mesh.
-  void prepare(const Input& x) const {
-    bool ready = shared_->work != nullptr;
-    for (int d = 0; d < rank; ++d)
-      ready = ready && shared_->work->partitions[static_cast<std::size_t>(d)] == x.partition(d);
-    if (ready) return;
-    forget();  // free the old memory first
-    auto work        = std::make_unique<Work>();
-    work->partitions = x.partitions();
-    if (shared_->keeps_apart)
-      place_apart(*work);
-    else
-      place_whole(*work);
-    work->runner.build(root_, mesh_, x, nullptr);
-    shared_->work = std::move(work);
-  }
+  /// and an apply with other partitions or another type of execution space. (The first pullback or
+  /// pushforward allocates the adjoints.) Collective over the mesh.
+  void prepare(const Input& x) const { work_for<typename Memory::execution_space>(x); }
 
   /// Memory of the fields between layers on this rank, after the last `prepare` or `apply` (zero
   /// before). Adjoints and tangents share one allocation. Layers' states, the input and output
   /// fields and their adjoints are not included. Local.
   ModelMemory memory() const {
-    if (shared_->work == nullptr) return {};
-    const Work& work = *shared_->work;
-    if (shared_->keeps_apart)
-      return {2 * work.activations.kept_values(), work.activations.bytes(),
-              work.activations.apart()};
-    return {work.activations.bytes(), std::max(work.adjoints.bytes(), work.tangents.bytes()),
-            work.adjoints.apart()};
+    return shared_->work == nullptr ? ModelMemory{} : shared_->work->memory();
   }
 
   /// y = model(x); fills x's halo. Collective over the mesh.
   template <class Space>
   void apply(const Space& space, const Output& y, const Input& x) const {
-    prepare(x);
+    Work<Space>& work = work_for<Space>(x);
     ++shared_->applied;
     run_->mark = shared_->mark;
-    shared_->work->runner.apply(root_, space, y, x);
+    work.show(&y, x);
+    work.recorder.apply(space);
     if (run_->training) ++shared_->mark.step;
   }
   /// A number that changes when the activations are overwritten, by any copy.
@@ -123,8 +106,7 @@ class ShardedModel : public ModelModules<T, Memory, Root> {
   /// y = model(x), a field owned by the model: the next call overwrites it.
   template <class Space>
   const Output& operator()(const Space& space, const Input& x) const {
-    prepare(x);
-    Work& work = *shared_->work;
+    Work<Space>& work = work_for<Space>(x);
     if (!work.y) work.y = std::make_unique<Output>(output(x));
     apply(space, *work.y, x);
     return *work.y;
@@ -133,36 +115,47 @@ class ShardedModel : public ModelModules<T, Memory, Root> {
   /// Throws ArgumentError on every rank if there was no apply.
   template <class Space>
   void pushforward(const Space& space, const Output& ty, const Input& tx, const Input& x) const {
-    Work& work = work_of("pushforward");
-    place_partners(work);
-    work.runner.pushforward(root_, space, ty, tx, x);
+    Work<Space>& work = work_of<Space>("pushforward");
+    const Output in   = impl::FieldAccess::same<Output>(tx);
+    work.show(nullptr, x);
+    work.recorder.pushforward(space, &ty, &in);
   }
   /// From dy = dJ/dy at the x of the last apply: adds this rank's part to the gradients of all
   /// parameters that aren't frozen, and sets dx = dJ/dx (unless it is `not_wanted`). Collective
   /// over the mesh. Throws ArgumentError on every rank if there was no apply.
   template <class Space, class DX>
   void pullback(const Space& space, const DX& dx, const Output& dy, const Input& x) const {
-    Work& work = work_of("pullback");
-    place_partners(work);
-    work.runner.pullback(root_, space, dx, dy, x);
+    Work<Space>& work = work_of<Space>("pullback");
+    const bool wanted = is_wanted_v<DX>;
+    Output to;
+    if constexpr (is_wanted_v<DX>) to = impl::FieldAccess::same<Output>(dx);
+    work.show(nullptr, x);
+    work.recorder.pullback(space, &to, &wanted, &dy);
   }
 
   /// The mesh.
   const MeshType& mesh() const { return mesh_; }
 
  private:
-  using Array      = Kokkos::View<T*, Kokkos::LayoutRight, Memory>;
-  using FieldArena = impl::FieldArena<T>;
-
-  struct Work {
+  /// The recorded operations and their memory.
+  struct AnyWork {
+    AnyWork()                          = default;
+    AnyWork(const AnyWork&)            = delete;
+    AnyWork& operator=(const AnyWork&) = delete;
+    virtual ~AnyWork()                 = default;
+    virtual ModelMemory memory() const = 0;
     Partitions partitions;
-    Array memory;    ///< of activations
-    Array partners;  ///< of their adjoints and tangents
-    Kokkos::View<std::uint16_t*, Kokkos::LayoutRight, Memory>
-        kept;  ///< activations in two bytes per value, if used
-    FieldArena activations, adjoints, tangents;
-    bool has_partners = false;
-    Runner runner;
+    const void* space = nullptr;  ///< stands for the type of the execution space
+  };
+  template <class Space>
+  struct Work final : AnyWork {
+    explicit Work(const MeshType& mesh) : recorder(mesh) {}
+    ModelMemory memory() const override { return recorder.memory(); }
+    void show(const Output* to, const Input& x) {
+      const Output in = impl::FieldAccess::same<Output>(x);
+      recorder.take_values(to, &in);
+    }
+    impl::Recorder<Types, MeshType, Space> recorder;
     std::unique_ptr<Output> y;
   };
   /// State shared by all copies.
@@ -171,58 +164,43 @@ class ShardedModel : public ModelModules<T, Memory, Root> {
     std::uint64_t applied = 0;
     bool keeps_apart      = false;
     LowPrecision format   = LowPrecision::bfloat16;
-    std::unique_ptr<Work> work;
+    std::unique_ptr<AnyWork> work;
   };
-  static constexpr int io = FieldArena::none;  ///< input and output aren't the model's memory
 
-  static std::size_t values_in(index_t bytes) {
-    return static_cast<std::size_t>(bytes) / sizeof(T);
-  }
   /// Frees the fields of the last apply.
   void forget() const {
     ++shared_->applied;
     shared_->work.reset();
   }
-  Work& work_of(std::string_view function) const {
-    if (shared_->work == nullptr)
+  template <class Recorder>
+  void record(Recorder& recorder, const Partitions& in) const {
+    const int x = recorder.template input<InWants>(in);
+    // unqualified: merge_halos.hpp has overloads
+    recorder.finish({run_node(recorder, root_, x, nullptr)});
+  }
+  template <class Space>
+  Work<Space>& work_for(const Input& x) const {
+    bool ready = shared_->work != nullptr && shared_->work->space == &impl::tag_of_type<Space>;
+    for (int d = 0; d < rank; ++d)
+      ready = ready && shared_->work->partitions[static_cast<std::size_t>(d)] == x.partition(d);
+    if (!ready) {
+      forget();  // free the old memory first
+      auto work        = std::make_unique<Work<Space>>(mesh_);
+      work->partitions = x.partitions();
+      work->space      = &impl::tag_of_type<Space>;
+      record(work->recorder, work->partitions);
+      work->recorder.place(shared_->keeps_apart, shared_->format);
+      shared_->work = std::move(work);
+    }
+    return static_cast<Work<Space>&>(*shared_->work);
+  }
+  template <class Space>
+  Work<Space>& work_of(std::string_view function) const {
+    if (shared_->work == nullptr || shared_->work->space != &impl::tag_of_type<Space>)
       impl::throw_argument("ShardedModel::" + std::string(function),
-                           {"it needs the x of the last apply, and there was none"});
-    return *shared_->work;
-  }
-  /// Places permanent activations, and adjoints and tangents.
-  void place_whole(Work& work) const {
-    work.runner.activations(work.activations, root_, mesh_, work.partitions, nullptr);
-    work.activations.close();
-    work.memory = Array("shard::activations", values_in(work.activations.bytes()));
-    work.activations.place(work.memory.data());
-    work.runner.adjoints(work.adjoints, io, io);
-    work.runner.tangents(work.tangents, io, io);
-    work.adjoints.close();
-    work.tangents.close();
-  }
-  /// Places all of them in one arena, activations only while layers work on them.
-  void place_apart(Work& work) const {
-    FieldArena& all = work.activations;
-    all.keeps_apart = true;
-    work.runner.activations(all, root_, mesh_, work.partitions, nullptr);
-    work.runner.outputs(all, io, io);
-    work.runner.adjoints(all, io, io);
-    work.runner.tangents(all, io, io);
-    all.close();
-    work.kept =
-        decltype(work.kept)("shard::activations", static_cast<std::size_t>(all.kept_values()));
-    work.memory = Array("shard::adjoints", values_in(all.bytes()));
-    all.place(work.memory.data(), work.kept.data(), shared_->format);
-    work.has_partners = true;
-  }
-  /// Allocates adjoints and tangents, if needed.
-  static void place_partners(Work& work) {
-    if (work.has_partners) return;
-    const index_t bytes = std::max(work.adjoints.bytes(), work.tangents.bytes());
-    work.partners       = Array("shard::adjoints", values_in(bytes));
-    work.adjoints.place(work.partners.data());
-    work.tangents.place(work.partners.data());
-    work.has_partners = true;
+                           {"it needs the x of the last apply on this execution space, and there "
+                            "was none"});
+    return static_cast<Work<Space>&>(*shared_->work);
   }
 
   MeshType mesh_;

@@ -106,22 +106,30 @@ void concat_channels(const Space& space, const Y& y, const Parts&... parts) {
   mark_written(space, y);
 }
 
+namespace impl {
+
+/// part = the channels [first, first + its own) of y, on owned points, for any partition of part.
+template <class Space, class Part, class Y>
+void take_channels(const Space& space, const Part& part, const Y& y, index_t first) {
+  bring_back(space, y, part, 1, 0, [&](const auto& here) {
+    PointwiseKernels<Space, typename Y::non_const_value_type>::copy(
+        space, owned_block(local(here)), channels_of(owned_input(y), first, part.extent(1)));
+  });
+}
+
+}  // namespace impl
+
 /// The transpose of concat_channels: splits y's channels into the `parts`, with any partitions.
 /// Meant for gradients: it doesn't mark their halos; for values call mark_written for each.
 template <class Space, AnyShardedView Y, AnyShardedView... Parts>
 void split_channels(const Space& space, const Y& y, const Parts&... parts) {
-  using T = typename Y::non_const_value_type;
   static_assert(!impl::is_cut_v<Y, 1>, "channels that are split can't be sharded");
   (impl::require_same_world("split_channels", y, parts), ...);
   impl::require_extent("split_channels", y.label(), "channels", y.global_extent(1),
                        (parts.global_extent(1) + ... + 0));
   index_t first   = 0;
   const auto take = [&](const auto& part) {
-    impl::bring_back(space, y, part, 1, 0, [&](const auto& here) {
-      impl::PointwiseKernels<Space, T>::copy(
-          space, impl::owned_block(impl::local(here)),
-          impl::channels_of(impl::owned_input(y), first, part.extent(1)));
-    });
+    impl::take_channels(space, part, y, first);
     first += part.extent(1);
   };
   (take(parts), ...);

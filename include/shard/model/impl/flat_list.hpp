@@ -6,7 +6,7 @@
 #include <type_traits>
 
 #include "shard/model/module.hpp"
-#include "shard/model/impl/runner.hpp"
+#include "shard/model/impl/layer_call.hpp"
 
 namespace shard::impl {
 

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef SHARD_MODEL_IMPL_LAYER_RECORD_HPP
+#define SHARD_MODEL_IMPL_LAYER_RECORD_HPP
+
+#include <array>
+#include <cstddef>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "shard/base/wanted.hpp"
+#include "shard/model/impl/layer_call.hpp"
+#include "shard/model/impl/model_fields.hpp"
+
+/// \file
+/// A model's values have one type each, fields without halo. Their memory has the widest halo that
+/// an operation reads, and the record of an operation sees it as the type that this one needs: the
+/// fields of a narrower halo, or none, are the same memory (see ShardedView's conversion).
+
+namespace shard::impl {
+
+/// The types of a model's fields.
+template <class T, class Memory, class CutAxes>
+struct ModelTypes {
+  using value_type = T;
+  using Cuts       = CutAxes;
+  template <class WantsOfIt>
+  using Field      = ModelField<T, Memory, Cuts, WantsOfIt>;
+  using Base       = Field<NoWants<Cuts::dims>>;  ///< a value
+  using Partitions = std::array<Partition, static_cast<std::size_t>(Cuts::rank)>;
+};
+
+/// One operation of a model on its fields. None of its functions allocates, except `build`.
+template <class Base, class Space>
+struct ModelRecord {
+  ModelRecord()                              = default;
+  ModelRecord(const ModelRecord&)            = delete;
+  ModelRecord& operator=(const ModelRecord&) = delete;
+  virtual ~ModelRecord()                     = default;
+
+  /// Gives it the fields; their values don't matter, their memory stays until the next call.
+  virtual void see_values(const Base& y, const std::vector<Base>& x)     = 0;
+  virtual void see_tangents(const Base& ty, const std::vector<Base>& tx) = 0;
+  /// Those dx that are never asked for may be empty.
+  virtual void see_adjoints(const Base& dy, const std::vector<Base>& dx) = 0;
+  /// Makes the operation's state. After the first see_values. Collective over the mesh.
+  virtual void build() = 0;
+
+  virtual void apply(const Space& space)       = 0;
+  virtual void pushforward(const Space& space) = 0;
+  /// `wanted`: one flag for each input.
+  virtual void pullback(const Space& space, const std::vector<bool>& wanted) = 0;
+};
+
+/// The fields that the record of an operation with `N` inputs sees.
+template <class Types, class InWants, int N, class Space>
+class FieldsRecord : public ModelRecord<typename Types::Base, Space> {
+ public:
+  using Base = typename Types::Base;
+  using In   = typename Types::template Field<InWants>;
+
+  void see_values(const Base& y, const std::vector<Base>& x) override {
+    y_ = y;
+    see(x_, x);
+  }
+  void see_tangents(const Base& ty, const std::vector<Base>& tx) override {
+    ty_ = ty;
+    see(tx_, tx);
+  }
+  void see_adjoints(const Base& dy, const std::vector<Base>& dx) override {
+    dy_ = dy;
+    see(dx_, dx);
+  }
+
+ protected:
+  using Inputs = std::array<In, static_cast<std::size_t>(N)>;
+  Base y_, ty_, dy_;
+  Inputs x_, tx_, dx_;
+
+ private:
+  static void see(Inputs& as, const std::vector<Base>& from) {
+    for (std::size_t i = 0; i < as.size(); ++i)
+      as[i] = FieldAccess::is_made(from[i]) ? FieldAccess::same<In>(from[i]) : In();
+  }
+};
+
+/// What the operation needs of its inputs: a layer with one input may be a window.
+template <class Layer, class Cuts, int N>
+struct InputWants {
+  using type = NoWants<Cuts::dims>;
+};
+template <class Layer, class Cuts>
+struct InputWants<Layer, Cuts, 1> {
+  using type = LayerWants<Layer, Cuts>;
+};
+
+/// A layer, or another operation with the functions of one, with its parameters.
+template <class Types, class M, int N, class Space>
+class LayerRecord final
+    : public FieldsRecord<Types, typename InputWants<typename M::layer_type, typename Types::Cuts,
+                                                     N>::type,
+                          N, Space> {
+ public:
+  using Layer = typename M::layer_type;
+  using Wants = typename InputWants<Layer, typename Types::Cuts, N>::type;
+  using Base  = typename Types::Base;
+  using In    = typename Types::template Field<Wants>;
+
+  explicit LayerRecord(const M& module) : module_(module) {}
+
+  void build() override {
+    if constexpr (std::is_same_v<State, NoState>)
+      state_.emplace();
+    else
+      state_.emplace(state_of(module_.layer(), x_, std::make_index_sequence<inputs>{}));
+    if constexpr (requires { module_.layer().use_buffers(*state_, module_.buffers()); })
+      module_.layer().use_buffers(*state_, module_.buffers());
+  }
+  void apply(const Space& space) override { apply_to(space, std::make_index_sequence<inputs>{}); }
+  void pushforward(const Space& space) override {
+    push(space, std::make_index_sequence<inputs>{});
+  }
+  void pullback(const Space& space, const std::vector<bool>& wanted) override {
+    pull(space, wanted);
+  }
+
+  /// Whether its pullback or pushforward reads its inputs.
+  static constexpr bool reads() { return reads_inputs(std::make_index_sequence<inputs>{}); }
+
+ private:
+  using State = typename StateOf<Layer, In, N>::type;
+  using Fields = FieldsRecord<Types, Wants, N, Space>;
+  using Fields::dx_;
+  using Fields::dy_;
+  using Fields::tx_;
+  using Fields::ty_;
+  using Fields::x_;
+  using Fields::y_;
+  static constexpr std::size_t inputs = static_cast<std::size_t>(N);
+
+  template <std::size_t... I>
+  static constexpr bool reads_inputs(std::index_sequence<I...>) {
+    return reads_inputs_v<M, State, Space, Base, decltype((void(I), std::declval<const In&>()))...>;
+  }
+  template <std::size_t... I>
+  void apply_to(const Space& space, std::index_sequence<I...>) {
+    apply_module(module_, *state_, space, y_, x_[I]...);
+  }
+  template <std::size_t... I>
+  void push(const Space& space, std::index_sequence<I...>) {
+    push_module(module_, *state_, space, ty_, std::tie(tx_[I]...), std::tie(x_[I]...));
+  }
+  /// Decides for each input whether its adjoint is wanted.
+  template <class... DX>
+  void pull(const Space& space, const std::vector<bool>& wanted, const DX&... dx) {
+    if constexpr (sizeof...(DX) == inputs)
+      pull_with(space, std::make_index_sequence<inputs>{}, dx...);
+    else if (wanted[sizeof...(DX)])
+      pull(space, wanted, dx..., dx_[sizeof...(DX)]);
+    else
+      pull(space, wanted, dx..., not_wanted);
+  }
+  template <std::size_t... I, class... DX>
+  void pull_with(const Space& space, std::index_sequence<I...>, const DX&... dx) {
+    pull_module(module_, *state_, space, std::tie(dx...), dy_, std::tie(x_[I]...));
+  }
+
+  M module_;
+  std::optional<State> state_;
+};
+
+}  // namespace shard::impl
+
+#endif

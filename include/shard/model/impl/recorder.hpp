@@ -1,0 +1,463 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef SHARD_MODEL_IMPL_RECORDER_HPP
+#define SHARD_MODEL_IMPL_RECORDER_HPP
+
+#include <Kokkos_Core.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "shard/layers/pointwise/pointwise.hpp"
+#include "shard/model/arena.hpp"
+#include "shard/model/impl/layer_record.hpp"
+#include "shard/model/impl/skips.hpp"
+#include "shard/model/impl/value_plan.hpp"
+#include "shard/model/module.hpp"
+#include "shard/view/copy.hpp"
+
+namespace shard::impl {
+
+/// A constant whose address stands for a type.
+template <class Type>
+inline constexpr char tag_of_type = 0;
+
+/// The operations of a model, recorded once for fields of some partitions, and the memory of their
+/// values. What reads a value says which halo it needs; the memory has the widest. Operations with
+/// different boundaries read copies.
+template <class Types, class MeshType, class Space>
+class Recorder {
+ public:
+  using T          = typename Types::value_type;
+  using ModelTypes      = Types;
+  using execution_space = Space;
+  using Cuts       = typename Types::Cuts;
+  using Base       = typename Types::Base;
+  using Partitions = typename Types::Partitions;
+  using Record     = ModelRecord<Base, Space>;
+
+  explicit Recorder(const MeshType& mesh) : mesh_(mesh) {}
+
+  /// An input of the model, a field with these wants. Collective over the mesh.
+  template <class InWants>
+  int input(const Partitions& partitions) {
+    const int value = new_value<typename Types::template Field<InWants>>(
+        "shard::model input", partitions, -1);
+    Value& v = values_[at(value)];
+    v.fixed  = true;
+    widen<InWants>(v);
+    plan_.values[at(value)].input = inputs_++;
+    return value;
+  }
+
+  /// The output of a module that is applied to values. Collective over the mesh.
+  template <class M, class... V>
+  int run(const M& module, const Partitions& partitions, V... input) {
+    using OneRecord = LayerRecord<Types, M, static_cast<int>(sizeof...(V)), Space>;
+    const auto passes = [&](std::size_t i, int value) {
+      if constexpr (requires { module.layer().passes(i); })
+        return module.layer().passes(i) && this->partitions(value) == partitions;
+      else
+        return false;
+    };
+    std::vector<bool> passed;
+    (passed.push_back(passes(passed.size(), input)), ...);
+    return record<typename OneRecord::Wants>(std::make_unique<OneRecord>(module), {input...},
+                                             partitions, std::move(passed), OneRecord::reads());
+  }
+  /// The same for an operation without parameters.
+  template <class Op, class... V>
+  int run_operation(const Op& op, const Partitions& partitions, V... input) {
+    return run(Module<T, typename Base::memory_space, Op>(op, {}, {}, nullptr), partitions,
+               input...);
+  }
+  /// The output of a record.
+  template <class InWants>
+  int record(std::unique_ptr<Record> made, std::vector<int> input, const Partitions& partitions,
+             std::vector<bool> passes, bool reads) {
+    for (int& value : input) value = seen_with<InWants>(value);
+    const int number = static_cast<int>(records_.size());
+    const int output =
+        new_value<Base>("shard::activation " + std::to_string(number), partitions, number);
+    records_.push_back(std::move(made));
+    plan_.operations.push_back({std::move(input), output, std::move(passes), reads});
+    return output;
+  }
+
+  /// The partitions of a value.
+  const Partitions& partitions(int value) const { return values_[at(value)].partitions; }
+
+  /// Declares the outputs of the model, in order. No more operations after that.
+  void finish(const std::vector<int>& outputs) {
+    int number = 0;
+    for (int value : outputs) {
+      bool is_used = plan_.values[at(value)].input >= 0 || plan_.values[at(value)].output >= 0;
+      for (const PlannedOperation& o : plan_.operations)
+        is_used = is_used || std::count(o.inputs.begin(), o.inputs.end(), value) > 0;
+      if (is_used) value = run_operation(CopyValue{}, Partitions(partitions(value)), value);
+      outputs_.push_back(value);
+      plan_.values[at(value)].output = number++;
+    }
+    for (std::size_t v = 0; v < values_.size(); ++v) plan_.values[v].bytes = bytes_of(values_[v]);
+    plan_.close();
+    for (std::size_t v = 0; v < values_.size(); ++v) {
+      // one memory, one halo
+      const int home = plan_.home(static_cast<int>(v));
+      values_[v].halo = values_[at(home)].halo;
+    }
+  }
+  /// The partitions of an output.
+  const Partitions& output_partitions(int number) const {
+    return partitions(outputs_[at(number)]);
+  }
+
+  /// Allocates the values, and makes the operations' states. If `apart`, values that are read in
+  /// the pullback are stored in this format in between. Collective over the mesh.
+  void place(bool apart, LowPrecision format) {
+    apart_ = apart;
+    plan_.place_values(activations_, apart);
+    if (apart) {
+      plan_.place_adjoints(activations_);
+      plan_.place_tangents(activations_);
+    } else {
+      plan_.place_adjoints(adjoints_);
+      plan_.place_tangents(tangents_);
+      adjoints_.place();
+      tangents_.place();
+    }
+    activations_.place();
+    memory_ = Array(apart ? "shard::adjoints" : "shard::activations", cells(activations_.bytes()));
+    keep(format);
+    fields_.resize(values_.size());
+    for (std::size_t v = 0; v < values_.size(); ++v) {
+      const int piece = plan_.piece(static_cast<int>(v));
+      fields_[v]      = field_in(values_[v], piece == Lifetimes::none
+                                                 ? nullptr
+                                                 : memory_.data() + offset(activations_, piece));
+    }
+    for (std::size_t r = 0; r < records_.size(); ++r) {
+      show_values(r);
+      records_[r]->build();
+    }
+    if (apart) show_partners(activations_, activations_, memory_.data());
+  }
+
+  /// Sizes in bytes: see ModelMemory.
+  ModelMemory memory() const {
+    if (apart_) return {2 * kept_values_, activations_.bytes(), activations_.apart()};
+    return {activations_.bytes(), std::max(adjoints_.bytes(), tangents_.bytes()),
+            adjoints_.apart()};
+  }
+
+  /// Takes other inputs or outputs of the model. Arrays of fields, without halo.
+  void take_values(const Base* y, const Base* x) {
+    bool changed = false;
+    for (std::size_t v = 0; v < values_.size(); ++v) {
+      const PlannedValue& of = plan_.values[at(plan_.home(static_cast<int>(v)))];
+      if (of.input >= 0) changed |= replace(fields_[v], x[of.input]);
+      if (of.output >= 0 && y != nullptr) changed |= replace(fields_[v], y[of.output]);
+    }
+    if (changed)
+      for (std::size_t r = 0; r < records_.size(); ++r) show_values(r);
+  }
+
+  void apply(const Space& space) {
+    for (std::size_t r = 0; r < records_.size(); ++r) {
+      records_[r]->apply(space);
+      const PlannedOperation& o = plan_.operations[r];
+      if (plan_.is_stored(o.output)) kept_[at(o.output)].round(space);
+      if (apart_)
+        for (const int v : o.inputs)
+          if (plan_.is_stored(v) && plan_.last_reader(v) == static_cast<int>(r))
+            kept_[at(v)].store(space);
+    }
+  }
+
+  /// Tangents of the model's outputs from those of the inputs. Arrays of fields.
+  void pushforward(const Space& space, const Base* ty, const Base* tx) {
+    make_partners();
+    bool changed = false;
+    for (std::size_t v = 0; v < values_.size(); ++v) {
+      const PlannedBuffer& of = plan_.tangents[at(plan_.home(static_cast<int>(v)))];
+      if (of.input >= 0) changed |= replace(tangent_fields_[v], tx[of.input]);
+      if (of.output >= 0) changed |= replace(tangent_fields_[v], ty[of.output]);
+    }
+    if (changed)
+      for (std::size_t r = 0; r < records_.size(); ++r) show_tangents(r);
+    for (std::size_t r = 0; r < records_.size(); ++r) {
+      restore(space, r);
+      records_[r]->pushforward(space);
+    }
+  }
+
+  /// Adjoints of the model's inputs from those of the outputs. `wanted`: one flag for each input;
+  /// only those dx are read that are wanted.
+  void pullback(const Space& space, const Base* dx, const bool* wanted, const Base* dy) {
+    make_partners();
+    bool changed = false;
+    for (std::size_t b = 0; b < plan_.adjoints.size(); ++b) {
+      const PlannedBuffer& of = plan_.adjoints[b];
+      if (of.piece != Lifetimes::none) continue;
+      if (of.output >= 0)
+        changed |= replace(adjoint_fields_[b], dy[of.output]);
+      else if (wanted[of.input])
+        changed |= replace(adjoint_fields_[b], dx[of.input]);
+    }
+    if (changed)
+      for (std::size_t p = 0; p < plan_.pullbacks.size(); ++p) show_adjoints(p);
+    for (const PlannedPullback& p : plan_.pullbacks) {
+      for (const PlannedSum& sum : p.before) add(space, sum, wanted);
+      if (p.operation >= 0) {
+        restore(space, at(p.operation));
+        std::vector<bool>& flags = wanted_[at(p.operation)];
+        for (std::size_t i = 0; i < p.dx.size(); ++i)
+          flags[i] = p.dx[i] >= 0 && is_wanted(p.dx[i], wanted);
+        records_[at(p.operation)]->pullback(space, flags);
+      }
+      for (const PlannedSum& sum : p.after) add(space, sum, wanted);
+    }
+  }
+
+ private:
+  using Memory = typename Base::memory_space;
+  using Array  = Kokkos::View<T*, Kokkos::LayoutRight, Memory>;
+  static constexpr int dims        = Cuts::dims;
+  static constexpr std::size_t all = static_cast<std::size_t>(dims);
+
+  struct Value {
+    Geometry geometry;
+    Partitions partitions;
+    std::array<LowHigh, all> halo{};            ///< in space, of its memory
+    std::array<const void*, all> boundary{};    ///< of a halo: its type
+    bool fixed = false;                         ///< the user's memory
+    std::vector<int> copies;                    ///< values with other boundaries
+  };
+
+  static std::size_t at(int i) { return static_cast<std::size_t>(i); }
+  static std::size_t cells(index_t bytes) { return static_cast<std::size_t>(bytes) / sizeof(T); }
+  static index_t offset(const Lifetimes& arena, int piece) {
+    return arena.offset(piece) / static_cast<index_t>(sizeof(T));
+  }
+
+  template <class Field>
+  int new_value(std::string_view label, const Partitions& partitions, int) {
+    Value v;
+    v.geometry   = FieldTypeOf<Field>::make(label, mesh_, nullptr, partitions.data());
+    v.partitions = partitions;
+    values_.push_back(std::move(v));
+    plan_.values.emplace_back();
+    return static_cast<int>(values_.size()) - 1;
+  }
+
+  template <class InWants, int D>
+  static constexpr LowHigh wanted_halo() {
+    using Want = typename InWants::template at<D>;
+    return {Want::lo, Want::hi};
+  }
+  template <class InWants>
+  static constexpr bool wants_halo = []<int... D>(std::integer_sequence<int, D...>) {
+    return ((wanted_halo<InWants, D>().lo + wanted_halo<InWants, D>().hi > 0) || ...);
+  }
+  (std::make_integer_sequence<int, dims>{});
+
+  /// Whether an operation with these wants may read the value's own memory.
+  template <class InWants>
+  static bool suits(const Value& v) {
+    const auto suits_in = [&]<int D>(std::integral_constant<int, D>) {
+      constexpr LowHigh halo = wanted_halo<InWants, D>();
+      if (halo.lo + halo.hi == 0) return true;
+      const void* const boundary = &tag_of_type<typename InWants::template at<D>::boundary>;
+      const std::size_t d        = static_cast<std::size_t>(D);
+      if (v.fixed)
+        return v.halo[d].lo >= halo.lo && v.halo[d].hi >= halo.hi && v.boundary[d] == boundary;
+      return v.boundary[d] == nullptr || v.boundary[d] == boundary;
+    };
+    return [&]<int... D>(std::integer_sequence<int, D...>) {
+      return (suits_in(std::integral_constant<int, D>{}) && ...);
+    }
+    (std::make_integer_sequence<int, dims>{});
+  }
+  template <class InWants>
+  static void widen(Value& v) {
+    const auto widen_in = [&]<int D>(std::integral_constant<int, D>) {
+      constexpr LowHigh halo = wanted_halo<InWants, D>();
+      if (halo.lo + halo.hi == 0) return;
+      LowHigh& own = v.halo[static_cast<std::size_t>(D)];
+      own          = {std::max(own.lo, halo.lo), std::max(own.hi, halo.hi)};
+      v.boundary[static_cast<std::size_t>(D)] =
+          &tag_of_type<typename InWants::template at<D>::boundary>;
+    };
+    [&]<int... D>(std::integer_sequence<int, D...>) {
+      (widen_in(std::integral_constant<int, D>{}), ...);
+    }
+    (std::make_integer_sequence<int, dims>{});
+  }
+  /// The value, or a copy of it, in memory with these halos. Collective over the mesh.
+  template <class InWants>
+  int seen_with(int value) {
+    if constexpr (!wants_halo<InWants>) {
+      return value;
+    } else {
+      // checks the boundaries against the extents
+      if (!values_[at(value)].fixed)
+        FieldTypeOf<typename Types::template Field<InWants>>::make(
+            values_[at(value)].geometry.label, mesh_, nullptr, partitions(value).data());
+      std::vector<int> places{value};
+      places.insert(places.end(), values_[at(value)].copies.begin(),
+                    values_[at(value)].copies.end());
+      for (const int place : places)
+        if (suits<InWants>(values_[at(place)])) {
+          if (!values_[at(place)].fixed) widen<InWants>(values_[at(place)]);
+          return place;
+        }
+      const int copy = run_operation(CopyValue{}, Partitions(partitions(value)), value);
+      values_[at(value)].copies.push_back(copy);
+      widen<InWants>(values_[at(copy)]);
+      return copy;
+    }
+  }
+
+  static index_t bytes_of(const Value& v) {
+    index_t n = static_cast<index_t>(sizeof(T));
+    for (int d = 0; d < Base::rank; ++d) n *= width(v, d);
+    return n;
+  }
+  static index_t width(const Value& v, int d) {
+    const LowHigh halo = d < 2 ? LowHigh{0, 0} : v.halo[at(d - 2)];
+    return v.geometry.owned(d) + halo.lo + halo.hi;
+  }
+  /// The field of a value's shape at an address.
+  static Base field_in(const Value& v, T* cells) {
+    FieldState state;
+    state.geometry = v.geometry;
+    Kokkos::LayoutRight layout;
+    for (int d = 0; d < Base::rank; ++d) {
+      layout.dimension[d] = static_cast<std::size_t>(width(v, d));
+      if (d >= 2) state.front[at(d)] = v.halo[at(d - 2)].lo;
+    }
+    return FieldAccess::part<Base>(std::move(state), typename Base::view_type(cells, layout));
+  }
+  /// Puts another field there; returns whether it wasn't the same memory.
+  static bool replace(Base& field, const Base& by) {
+    bool same = FieldAccess::is_made(field) && field.origin() == by.origin();
+    for (int d = 0; same && d < Base::rank; ++d)
+      same = field.stride(d) == by.stride(d) && field.extent(d) == by.extent(d);
+    if (!same) field = by;
+    return !same;
+  }
+
+  /// Places the stored values.
+  void keep(LowPrecision format) {
+    kept_.assign(values_.size(), {});
+    kept_values_ = 0;
+    for (std::size_t v = 0; v < values_.size(); ++v)
+      if (plan_.is_stored(static_cast<int>(v)) && plan_.home(static_cast<int>(v)) == static_cast<int>(v)) {
+        kept_[v].count  = bytes_of(values_[v]) / static_cast<index_t>(sizeof(T));
+        kept_[v].format = format;
+        kept_values_ += (kept_[v].count + 31) / 32 * 32;  // each begins at a multiple of 64 bytes
+      }
+    stored_ = decltype(stored_)("shard::activations", static_cast<std::size_t>(kept_values_));
+    std::uint16_t* narrow = stored_.data();
+    for (std::size_t v = 0; v < values_.size(); ++v)
+      if (kept_[v].count > 0) {
+        kept_[v].wide   = memory_.data() + offset(activations_, plan_.piece(static_cast<int>(v)));
+        kept_[v].narrow = narrow;
+        narrow += (kept_[v].count + 31) / 32 * 32;
+      }
+  }
+  /// Brings back the stored values that operation `r` reads.
+  void restore(const Space& space, std::size_t r) {
+    if (!apart_ || !plan_.operations[r].reads) return;
+    const std::vector<int>& in = plan_.operations[r].inputs;
+    for (std::size_t i = 0; i < in.size(); ++i)
+      if (plan_.is_stored(in[i]) && std::count(in.begin(), in.begin() + static_cast<std::ptrdiff_t>(i), in[i]) == 0)
+        kept_[at(in[i])].restore(space);
+  }
+
+  /// Allocates adjoints and tangents, if needed.
+  void make_partners() {
+    if (apart_ || has_partners_) return;
+    partners_ = Array("shard::adjoints", cells(std::max(adjoints_.bytes(), tangents_.bytes())));
+    show_partners(adjoints_, tangents_, partners_.data());
+  }
+  void show_partners(const Lifetimes& adjoints, const Lifetimes& tangents, T* cells) {
+    const auto place = [&](const Lifetimes& arena, const PlannedBuffer& b) {
+      return field_in(values_[at(b.value)],
+                      b.piece == Lifetimes::none ? nullptr : cells + offset(arena, b.piece));
+    };
+    adjoint_fields_.clear();
+    for (const PlannedBuffer& b : plan_.adjoints) adjoint_fields_.push_back(place(adjoints, b));
+    tangent_fields_.clear();
+    for (std::size_t v = 0; v < values_.size(); ++v)
+      tangent_fields_.push_back(
+          place(tangents, plan_.tangents[at(plan_.home(static_cast<int>(v)))]));
+    wanted_.clear();
+    for (std::size_t r = 0; r < records_.size(); ++r) {
+      wanted_.emplace_back(plan_.operations[r].inputs.size());
+      show_tangents(r);
+    }
+    for (std::size_t p = 0; p < plan_.pullbacks.size(); ++p) show_adjoints(p);
+    has_partners_ = true;
+  }
+  std::vector<Base> picked(const std::vector<Base>& from, const std::vector<int>& numbers) const {
+    std::vector<Base> some;
+    for (const int n : numbers) some.push_back(n < 0 ? Base() : from[at(n)]);
+    return some;
+  }
+  void show_values(std::size_t r) {
+    const PlannedOperation& o = plan_.operations[r];
+    records_[r]->see_values(fields_[at(o.output)], picked(fields_, o.inputs));
+  }
+  void show_tangents(std::size_t r) {
+    const PlannedOperation& o = plan_.operations[r];
+    records_[r]->see_tangents(tangent_fields_[at(o.output)], picked(tangent_fields_, o.inputs));
+  }
+  void show_adjoints(std::size_t p) {
+    const PlannedPullback& pull = plan_.pullbacks[p];
+    if (pull.operation >= 0)
+      records_[at(pull.operation)]->see_adjoints(adjoint_fields_[at(pull.dy)],
+                                                 picked(adjoint_fields_, pull.dx));
+  }
+
+  bool is_wanted(int buffer, const bool* wanted) const {
+    const int input = plan_.adjoints[at(buffer)].input;
+    return input < 0 || wanted[input];
+  }
+  void add(const Space& space, const PlannedSum& sum, const bool* wanted) const {
+    if (!is_wanted(sum.to, wanted)) return;
+    const Base& to = adjoint_fields_[at(sum.to)];
+    if (sum.a < 0)
+      zero_value(space, to);
+    else if (sum.b < 0)
+      copy_gradient(space, to, adjoint_fields_[at(sum.a)]);
+    else
+      add_gradients(space, to, adjoint_fields_[at(sum.a)], adjoint_fields_[at(sum.b)]);
+  }
+
+  MeshType mesh_;
+  std::vector<Value> values_;
+  std::vector<std::unique_ptr<Record>> records_;
+  std::vector<int> outputs_;
+  ValuePlan plan_;
+  int inputs_ = 0;
+  bool apart_ = false, has_partners_ = false;
+  Lifetimes activations_, adjoints_, tangents_;
+  Array memory_;    ///< of values
+  Array partners_;  ///< of their adjoints and tangents
+  Kokkos::View<std::uint16_t*, Kokkos::LayoutRight, Memory> stored_;  ///< in two bytes per value
+  index_t kept_values_ = 0;
+  std::vector<KeptActivation<T>> kept_;
+  std::vector<Base> fields_, tangent_fields_, adjoint_fields_;
+  std::vector<std::vector<bool>> wanted_;
+};
+
+}  // namespace shard::impl
+
+#endif
