@@ -157,6 +157,8 @@ struct Axpby {
   static constexpr bool takes_not_wanted = true;  ///< dx and dz may be not_wanted
   double a                               = 1.0;   ///< factor of x
   double b                               = 1.0;   ///< factor of z
+  /// Whether the adjoint of an input is that of y, so that a model needn't compute it.
+  constexpr bool passes(std::size_t input) const { return (input == 0 ? a : b) == 1.0; }
 
   /// y = a x + b z
   template <class Space, class Y, class X, class Z>

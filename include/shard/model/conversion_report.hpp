@@ -69,7 +69,10 @@ struct Reporter {
   template <class Serial, class Now>
   void visit(const std::string& name, const Serial& serial, const Now& now,
              std::vector<std::size_t>* ends = nullptr) const {
-    if constexpr (
+    if constexpr (requires { serial.items; }) {
+      for (std::size_t i = 0; i < serial.items.size(); ++i)
+        visit(name + "." + std::to_string(i), serial.items[i], now.items[i]);
+    } else if constexpr (
         requires { children_of(serial); } && requires { children_of(now); }) {
       if constexpr (joins_list_v<Now>) {
         visit_children(name, children_of(serial), children_of(now), ends);

@@ -185,6 +185,17 @@ struct Converter {
         },
         list.children);
   }
+  template <class S, class List, class... Converters>
+  static auto own(const StructModule<S, List>& m, const Converters&... converters) {
+    auto inner = own(m.inner, converters...);
+    return StructModule<S, decltype(inner)>{m.self, std::move(inner)};
+  }
+  template <class M, class... Converters>
+  static auto own(const ModuleArray<M>& array, const Converters&... converters) {
+    ModuleArray<decltype(convert(std::declval<const M&>(), converters...))> converted;
+    for (const M& item : array.items) converted.items.push_back(convert(item, converters...));
+    return converted;
+  }
   template <class List, class... Converters>
   static auto own(const ResidualModule<List>& m, const Converters&... converters) {
     auto inner = own(m.inner, converters...);
@@ -219,6 +230,10 @@ struct DimsOfNode<ModuleList<Children...>> {
     return dims;
   }();
 };
+template <class S, class List>
+struct DimsOfNode<StructModule<S, List>> : DimsOfNode<List> {};
+template <class M>
+struct DimsOfNode<ModuleArray<M>> : DimsOfNode<M> {};
 template <class List>
 struct DimsOfNode<ResidualModule<List>> : DimsOfNode<List> {};
 template <class List>

@@ -76,11 +76,11 @@ struct ChainWantsOf {
 /// place them.
 template <class Types, class Space, class... Children>
 class MergedRecord final
-    : public FieldsRecord<Types, typename ChainWantsOf<typename Types::Cuts, Children...>::type, 1,
-                          Space> {
+    : public FieldsRecord<Types, typename ChainWantsOf<typename Types::Cuts, Children...>::type,
+                          NoWants<Types::Cuts::dims>, 1, Space> {
   using Plan                 = ChainWantsOf<typename Types::Cuts, Children...>;
   static constexpr int count = static_cast<int>(sizeof...(Children));
-  using Fields               = FieldsRecord<Types, typename Plan::type, 1, Space>;
+  using Fields = FieldsRecord<Types, typename Plan::type, NoWants<Types::Cuts::dims>, 1, Space>;
   using Base                 = typename Types::Base;
 
  public:
@@ -313,7 +313,31 @@ struct HaloMerger {
       return inside;
   }
 
+  /// The blocks that are members of a struct.
+  template <class S, class List>
+  static auto merge(const StructModule<S, List>& m) {
+    auto inner = std::apply(
+        [](const auto&... c) {
+          const auto one = [](const auto& child) {
+            auto node = merge_member(child.module);
+            return Child<std::remove_cvref_t<decltype(child)>::name, decltype(node)>{
+                std::move(node)};
+          };
+          return ModuleList<decltype(one(c))...>{{one(c)...}};
+        },
+        m.inner.children);
+    return StructModule<S, decltype(inner)>{m.self, std::move(inner)};
+  }
+
  private:
+  template <class Node>
+  static auto merge_member(const Node& m) {
+    return visit(m);
+  }
+  template <class... Children>
+  static auto merge_member(const ModuleList<Children...>& list) {
+    return merge(list);
+  }
   template <class Node>
   static auto visit(const Node& m) {
     return m;
@@ -324,6 +348,16 @@ struct HaloMerger {
       return merge_inside(list);
     else
       return merge(list);
+  }
+  template <class M>
+  static auto visit(const ModuleArray<M>& array) {
+    ModuleArray<decltype(visit(std::declval<const M&>()))> merged;
+    for (const M& item : array.items) merged.items.push_back(visit(item));
+    return merged;
+  }
+  template <class S, class List>
+  static auto visit(const StructModule<S, List>& m) {
+    return merge(m);
   }
   template <class List>
   static auto visit(const ResidualModule<List>& m) {

@@ -4,13 +4,17 @@
 
 #include <Kokkos_Core.hpp>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <tuple>
+#include <type_traits>
 #include <utility>
+#include <vector>
 
+#include "shard/model/impl/struct_module.hpp"
 #include "shard/model/module.hpp"
 #include "shard/model/parameter_arena.hpp"
 
@@ -40,12 +44,6 @@ struct Unnamed<Layer> {
 template <class Layer>
 inline constexpr bool has_buffers_v = requires(const Layer& l) {
   l.buffer_shapes();
-};
-
-/// Whether a layer is an attention, which has three inputs.
-template <class Layer>
-inline constexpr bool is_attention_v = requires {
-  typename Layer::takes_queries_keys_values;
 };
 
 /// Makes modules of layers, with parameters from the arenas.
@@ -93,12 +91,38 @@ struct ModuleBuilder {
     return count(b.layers);
   }
 
+  template <class X>
+  static Count count(const std::vector<X>& items) {
+    Count all;
+    for (const X& item : items) all = all + count(item);
+    return all;
+  }
+  template <class X, std::size_t N>
+  static Count count(const std::array<X, N>& items) {
+    Count all;
+    for (const X& item : items) all = all + count(item);
+    return all;
+  }
+  template <class S>
+  requires(is_struct_of_modules<S>()) static Count count(const S& self) {
+    Count all;
+    for_each_node(self, [&](auto, const auto& member) { all = all + count(member); });
+    return all;
+  }
+
+  /// The module of a struct. The modules call what `self` has.
+  template <class S>
+  auto make_struct(const std::string& name, const std::shared_ptr<const S>& self) {
+    auto children = members_from<0>(name, self);
+    return std::apply(
+        [&](auto&... c) {
+          using List = ModuleList<std::remove_reference_t<decltype(c)>...>;
+          return StructModule<S, List>{self, {{c...}}};
+        },
+        children);
+  }
   template <class Layer>
   auto make(const std::string& name, const Layer& layer) {
-    static_assert(!is_attention_v<Layer>,
-                  "a layer of a model has one input, and attention has three (queries, keys, "
-                  "values): make a model of what is before it and one of what is behind, and run "
-                  "all on a Tape or in an operation_graph");
     using M = Module<T, Memory, Layer>;
     typename M::Buffers own;
     if constexpr (has_buffers_v<Layer>) own = buffers.take_arrays(name, layer.buffer_shapes());
@@ -130,6 +154,45 @@ struct ModuleBuilder {
   }
 
  private:
+  /// The modules of the members from I on, one after another, because they fill the arenas.
+  template <std::size_t I, class S>
+  auto members_from(const std::string& prefix, const std::shared_ptr<const S>& self) {
+    if constexpr (I == member_count_v<S>) {
+      return std::tuple<>();
+    } else {
+      const auto& member = std::get<I>(members(*self));
+      using Member       = std::remove_cvref_t<decltype(member)>;
+      if constexpr (is_node<Member>()) {
+        constexpr auto own     = member_name_v<S, I>;
+        const std::string name = prefix.empty() ? own.text : prefix + "." + own.text;
+        auto module = make_member(name, std::shared_ptr<const Member>(self, &member));
+        std::tuple<Child<own, decltype(module)>> first{{std::move(module)}};
+        return std::tuple_cat(std::move(first), members_from<I + 1>(prefix, self));
+      } else {
+        return members_from<I + 1>(prefix, self);
+      }
+    }
+  }
+  template <class Member>
+  auto make_member(const std::string& name, const std::shared_ptr<const Member>& member) {
+    if constexpr (is_struct_of_modules<Member>())
+      return make_struct(name, member);
+    else if constexpr (!std::is_void_v<typename ArrayItem<Member>::type>)
+      return make_array(name, member);
+    else
+      return make(name, *member);
+  }
+  template <class Array>
+  auto make_array(const std::string& name, const std::shared_ptr<const Array>& array) {
+    using Item   = typename ArrayItem<Array>::type;
+    using M      = decltype(make_member(name, std::shared_ptr<const Item>()));
+    ModuleArray<M> modules;
+    for (const Item& item : *array)
+      modules.items.push_back(make_member(name + "." + std::to_string(modules.items.size()),
+                                          std::shared_ptr<const Item>(array, &item)));
+    return modules;
+  }
+
   template <class... Layers, std::size_t... I>
   auto make_children(const std::string& prefix, const std::tuple<Layers...>& layers,
                      std::index_sequence<I...>) {
@@ -197,6 +260,20 @@ const List& children_of(const ConcatModule<List>& m) {
 }
 
 template <FixedString Path, std::size_t Begin = 0, class Node>
+const auto& module_at(const Node& node);
+/// The item of an array; throws std::out_of_range if there is none.
+template <FixedString Path, std::size_t Begin, class M>
+const auto& module_at(const ModuleArray<M>& array) {
+  constexpr int index       = PathPart<Path>::number(Begin);
+  constexpr std::size_t end = PathPart<Path>::end(Begin);
+  static_assert(index >= 0, "the items of an array are named by their numbers");
+  const M& item = array.items.at(static_cast<std::size_t>(index));
+  if constexpr (end < Path.size())
+    return module_at<Path, end + 1>(item);
+  else
+    return item;
+}
+template <FixedString Path, std::size_t Begin, class Node>
 const auto& module_at(const Node& node) {
   static_assert(
       requires { children_of(node); }, "the path goes on below a layer that has no layers in it");
@@ -218,6 +295,15 @@ template <class T, class Memory, class Layer, class Visit>
 void for_each_module(const std::string& name, const Module<T, Memory, Layer>& m,
                      const Visit& visit) {
   visit(name, m);
+}
+template <class Node, class Visit>
+requires requires(const Node& n) { children_of(n); }
+void for_each_module(const std::string& prefix, const Node& node, const Visit& visit);
+template <class M, class Visit>
+void for_each_module(const std::string& prefix, const ModuleArray<M>& array, const Visit& visit) {
+  std::size_t i = 0;
+  for (const M& item : array.items)
+    for_each_module(prefix + "." + std::to_string(i++), item, visit);
 }
 template <class Node, class Visit>
 requires requires(const Node& n) { children_of(n); }
@@ -260,7 +346,7 @@ class ModelModules {
   /// The module of layer `I`.
   template <int I>
   const auto& get() const {
-    return std::get<static_cast<std::size_t>(I)>(root_.children).module;
+    return std::get<static_cast<std::size_t>(I)>(impl::children_of(root_).children).module;
   }
   /// The module at a path of names and numbers: `get<"encoder.0">()`.
   template <impl::FixedString Path>
@@ -324,6 +410,27 @@ class Model : public ModelModules<T, Memory, Root> {
   }
 };
 
+namespace impl {
+
+/// A model with arrays for its parameters.
+template <class T, class Memory, class Count, class Make>
+auto make_model(const Count& count, const Make& make) {
+  ParameterArena<T, Memory> parameters("shard::parameters", count.parameters),
+      gradients("shard::parameter gradients", count.parameters);
+  ParameterArena<double, Memory> buffers("shard::buffers", count.buffers);
+  const auto run = std::make_shared<ModelRun>();
+  ModuleBuilder<T, Memory> builder{parameters, gradients, buffers, run};
+  const auto root = make(builder);
+  Model<T, Memory, std::remove_cv_t<decltype(root)>> model(root, parameters, gradients, buffers,
+                                                           run);
+  const typename Memory::execution_space space;
+  model.initialise(space, 0);
+  space.fence("shard::model: parameters");
+  return model;
+}
+
+}  // namespace impl
+
 /// A model of a sequence of layers and blocks (`block`, `residual`, `concat`), by number or name
 /// (`named`). Allocates the parameters, with the names of PyTorch's state_dict ("0.weight",
 /// "0.bias", "2.0.weight"), and initialises them with the seed 0. Local.
@@ -332,20 +439,37 @@ class Model : public ModelModules<T, Memory, Root> {
 ///                                         shard::residual(Conv3{32, 32}, shard::SiLU{}));
 template <class T, class Memory = Kokkos::DefaultExecutionSpace::memory_space, class... Layers>
 auto sequential(const Layers&... layers) {
-  using Builder = impl::ModuleBuilder<T, Memory>;
   const std::tuple<Layers...> all{layers...};
-  const auto count = Builder::count(all);
-  ParameterArena<T, Memory> parameters("shard::parameters", count.parameters),
-      gradients("shard::parameter gradients", count.parameters);
-  ParameterArena<double, Memory> buffers("shard::buffers", count.buffers);
-  const auto run  = std::make_shared<impl::ModelRun>();
-  const auto root = Builder{parameters, gradients, buffers, run}.make("", all);
-  Model<T, Memory, std::remove_cv_t<decltype(root)>> model(root, parameters, gradients, buffers,
-                                                           run);
-  const typename Memory::execution_space space;
-  model.initialise(space, 0);
-  space.fence("shard::sequential: parameters");
-  return model;
+  return impl::make_model<T, Memory>(
+      impl::ModuleBuilder<T, Memory>::count(all),
+      [&](auto& builder) { return builder.make("", all); });
+}
+
+/// A model that is a struct: its members are layers, blocks (`block`, `residual`, `concat`), such
+/// structs, and std::vectors and std::arrays of all of these; other members are its options. It has
+/// a function from one or several fields to one, or to a std::tuple, which calls the members:
+///
+///   struct Block {
+///     Conv3 conv1, conv2;
+///     shard::SiLU act;
+///     auto operator()(auto& m, const auto& x) const {
+///       return m.run(shard::Add{}, x, m.run(conv2, m.run(act, m.run(conv1, x))));
+///     }
+///   };
+///   auto model = shard::model<float>(Block{{16, 16}, {16, 16}});
+///
+/// A member may be called several times. Parameters are named by the members, as in PyTorch:
+/// "conv1.weight", "blocks.0.conv1.weight". They are allocated, and initialised with the seed 0.
+/// The struct is an aggregate without base classes, of at most 24 members. Local.
+template <class T, class Memory = Kokkos::DefaultExecutionSpace::memory_space, class S>
+auto model(const S& self) {
+  static_assert(impl::is_struct_of_modules<S>(),
+                "a model is a plain struct (an aggregate) with at least one member that is a layer, "
+                "a block or such a struct");
+  return impl::make_model<T, Memory>(
+      impl::ModuleBuilder<T, Memory>::count(self), [&](auto& builder) {
+        return builder.make_struct("", std::make_shared<const S>(self));
+      });
 }
 
 }  // namespace shard

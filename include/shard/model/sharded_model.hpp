@@ -2,209 +2,247 @@
 #ifndef SHARD_MODEL_SHARDED_MODEL_HPP
 #define SHARD_MODEL_SHARDED_MODEL_HPP
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
-#include <cstdint>
 #include <memory>
-#include <string>
 #include <string_view>
 #include <tuple>
 #include <type_traits>
+#include <utility>
 
-#include "shard/mesh/mesh.hpp"
-#include "shard/model/arena.hpp"
-#include "shard/model/impl/model_fields.hpp"
-#include "shard/model/impl/recorder.hpp"
-#include "shard/model/impl/run_node.hpp"
-#include "shard/model/sequential.hpp"
+#include "shard/model/impl/recorded_model.hpp"
 
 namespace shard {
 
 /// A model on a mesh, with fields sharded by `Cuts`. Made by `domain_parallel`. It is an operation
-/// (see autodiff/operation.hpp) for tapes and chains. Copies share all memory.
+/// (see autodiff/operation.hpp) for tapes, chains and graphs. Copies share all memory.
 template <class T, class Memory, class Root, class MeshType, class Axes>
-class ShardedModel : public ModelModules<T, Memory, Root> {
-  using Modules = ModelModules<T, Memory, Root>;
-  using Modules::root_;
-  using Modules::run_;
-  using Types   = impl::ModelTypes<T, Memory, Axes>;
-  using InWants = typename impl::NodeWants<Axes, Root>::type;
+class ShardedModel : public impl::RecordedModel<T, Memory, Root, MeshType, Axes> {
+  using Recorded = impl::RecordedModel<T, Memory, Root, MeshType, Axes>;
+  using typename Recorded::Base;
+  using typename Recorded::Types;
 
  public:
-  static constexpr bool remembers        = true;        ///< its activations
-  static constexpr bool takes_not_wanted = true;        ///< the input's adjoint may be not_wanted
-  using axes_type                        = Axes;        ///< the axes that shard its fields
-  static constexpr int rank              = Axes::rank;  ///< of its fields
-  using Input  = typename Types::template Field<InWants>;  ///< the input, with the first layer's halo
-  using Output = typename Types::Base;                     ///< the output field, without halo
-  using Partitions = typename Types::Partitions;           ///< of [batch, channel, space...]
+  using Recorded::rank;
+  /// The input field, with the first layer's halo.
+  using Input  = typename Types::template Field<typename impl::NodeWants<Axes, Root>::type>;
+  using Output = Base;  ///< the output field, without halo
 
   /// For the library's own use: see domain_parallel.
   template <class Original>
   ShardedModel(const MeshType& mesh, const Root& root, const Original& model)
-      : Modules(root, model.parameters(), model.gradients(), model.buffers(), model.run()),
-        mesh_(mesh),
-        shared_(std::make_shared<Shared>()) {}
+      : Recorded(mesh, root, model) {}
 
   /// A new input field of global extents [batch, channel, space...]. Collective over the mesh.
   Input input(std::string_view label, const Extents<rank>& extents) const {
-    return Input(label, mesh_, extents);
+    return Input(label, this->mesh(), extents);
   }
   /// A new output field for this x. Collective over the mesh.
   Output output(const Input& x) const {
-    impl::Recorder<Types, MeshType, typename Memory::execution_space> recorder(mesh_);
-    record(recorder, x.partitions());
-    return Output("shard::model output", mesh_, recorder.output_partitions(0));
-  }
-
-  /// Stores activations in this format, in two bytes per value, until the pullback. Layers and
-  /// adjoints still compute in T, from rounded activations and unrounded parameters. The next call
-  /// allocates all memory again. Local; call it on every rank.
-  void keep_activations(LowPrecision format) const {
-    shared_->keeps_apart = true;
-    shared_->format      = format;
-    forget();
-  }
-  /// Stores activations in T, the default.
-  void keep_activations_whole() const {
-    shared_->keeps_apart = false;
-    forget();
+    return Output("shard::model output", this->mesh(), this->outputs_for({x.partitions()}).front());
   }
 
   /// Allocates the layers' memory for fields like x, if needed. Otherwise the first apply does it,
   /// and an apply with other partitions or another type of execution space. (The first pullback or
   /// pushforward allocates the adjoints.) Collective over the mesh.
-  void prepare(const Input& x) const { work_for<typename Memory::execution_space>(x); }
-
-  /// Memory of the fields between layers on this rank, after the last `prepare` or `apply` (zero
-  /// before). Adjoints and tangents share one allocation. Layers' states, the input and output
-  /// fields and their adjoints are not included. Local.
-  ModelMemory memory() const {
-    return shared_->work == nullptr ? ModelMemory{} : shared_->work->memory();
+  void prepare(const Input& x) const {
+    this->template work_for<typename Memory::execution_space>(x);
   }
 
   /// y = model(x); fills x's halo. Collective over the mesh.
   template <class Space>
   void apply(const Space& space, const Output& y, const Input& x) const {
-    Work<Space>& work = work_for<Space>(x);
-    ++shared_->applied;
-    run_->mark = shared_->mark;
-    work.show(&y, x);
-    work.recorder.apply(space);
-    if (run_->training) ++shared_->mark.step;
+    auto& work    = this->template work_for<Space>(x);
+    const Base in = impl::FieldAccess::same<Base>(x);
+    this->apply_to(work, space, &y, &in);
   }
-  /// A number that changes when the activations are overwritten, by any copy.
-  std::uint64_t applied() const { return shared_->applied; }
-  /// Whether it has parameters, frozen ones included.
-  bool has_parameters() const { return !this->parameters().entries().empty(); }
-  /// The number of applies in training, which Dropout's masks depend on. Tapes save and restore it
-  /// (see autodiff/operation.hpp).
-  ModelMark mark() const { return shared_->mark; }
-  /// Sets the mark. Local; call it on every rank.
-  void set_mark(const ModelMark& mark) const { shared_->mark = mark; }
   /// y = model(x), a field owned by the model: the next call overwrites it.
   template <class Space>
   const Output& operator()(const Space& space, const Input& x) const {
-    Work<Space>& work = work_for<Space>(x);
-    if (!work.y) work.y = std::make_unique<Output>(output(x));
-    apply(space, *work.y, x);
-    return *work.y;
+    auto& work = this->template work_for<Space>(x);
+    if (!work.y) work.y = std::make_shared<Output>(output(x));
+    const Output& y = *static_cast<const Output*>(work.y.get());
+    apply(space, y, x);
+    return y;
   }
   /// ty = J tx at the x of the last apply, parameters being constants. Collective over the mesh.
   /// Throws ArgumentError on every rank if there was no apply.
   template <class Space>
   void pushforward(const Space& space, const Output& ty, const Input& tx, const Input& x) const {
-    Work<Space>& work = work_of<Space>("pushforward");
-    const Output in   = impl::FieldAccess::same<Output>(tx);
-    work.show(nullptr, x);
-    work.recorder.pushforward(space, &ty, &in);
+    auto& work         = this->template work_of<Space>("pushforward");
+    const Base in      = impl::FieldAccess::same<Base>(x);
+    const Base tangent = impl::FieldAccess::same<Base>(tx);
+    work.recorder.take_values(nullptr, &in);
+    work.recorder.pushforward(space, &ty, &tangent);
   }
   /// From dy = dJ/dy at the x of the last apply: adds this rank's part to the gradients of all
   /// parameters that aren't frozen, and sets dx = dJ/dx (unless it is `not_wanted`). Collective
   /// over the mesh. Throws ArgumentError on every rank if there was no apply.
   template <class Space, class DX>
   void pullback(const Space& space, const DX& dx, const Output& dy, const Input& x) const {
-    Work<Space>& work = work_of<Space>("pullback");
+    auto& work        = this->template work_of<Space>("pullback");
     const bool wanted = is_wanted_v<DX>;
-    Output to;
-    if constexpr (is_wanted_v<DX>) to = impl::FieldAccess::same<Output>(dx);
-    work.show(nullptr, x);
+    Base to;
+    if constexpr (is_wanted_v<DX>) to = impl::FieldAccess::same<Base>(dx);
+    const Base in = impl::FieldAccess::same<Base>(x);
+    work.recorder.take_values(nullptr, &in);
     work.recorder.pullback(space, &to, &wanted, &dy);
   }
+};
 
-  /// The mesh.
-  const MeshType& mesh() const { return mesh_; }
+namespace impl {
+
+/// The fields that a model's function returns.
+template <class Base, class Y>
+struct FieldsOfValues {
+  using type = Base;
+};
+template <class Base, class... Values>
+struct FieldsOfValues<Base, std::tuple<Values...>> {
+  template <class>
+  using one  = Base;
+  using type = std::tuple<one<Values>...>;
+};
+
+/// The fields of a tuple, or the one field, as an array.
+template <class Base>
+std::array<Base, 1> as_array(const Base& y) {
+  return {y};
+}
+template <class Base, class... More>
+std::array<Base, 1 + sizeof...(More)> as_array(const std::tuple<Base, More...>& y) {
+  return std::apply([](const auto&... one) { return std::array<Base, 1 + sizeof...(More)>{one...}; },
+                    y);
+}
+
+}  // namespace impl
+
+/// A model that is a struct (see `model`) on a mesh. It takes as many fields as the struct's
+/// function, of any halos, and has one output, or a std::tuple of them. It is an operation for
+/// tapes, loops, chains and graphs. Copies share all memory.
+template <class T, class Memory, class S, class List, class MeshType, class Axes>
+class ShardedModel<T, Memory, StructModule<S, List>, MeshType, Axes>
+    : public impl::RecordedModel<T, Memory, StructModule<S, List>, MeshType, Axes> {
+  using Recorded = impl::RecordedModel<T, Memory, StructModule<S, List>, MeshType, Axes>;
+  using typename Recorded::Base;
+  using Scope =
+      impl::ModelScope<typename Recorded::template RecorderFor<typename Memory::execution_space>>;
+
+ public:
+  using Recorded::rank;
+  /// Number of inputs.
+  static constexpr std::size_t inputs = static_cast<std::size_t>(impl::model_inputs<S, Scope>());
+  using Input = Base;  ///< an input field; fields with halos convert
+  /// The output field, without halo, or a std::tuple of such.
+  using Output = typename impl::FieldsOfValues<
+      Base, decltype(impl::call_model(std::declval<const S&>(), std::declval<Scope&>(),
+                                      std::declval<const std::vector<int>&>(),
+                                      std::make_index_sequence<inputs>{}))>::type;
+
+  /// For the library's own use: see domain_parallel.
+  template <class Original>
+  ShardedModel(const MeshType& mesh, const StructModule<S, List>& root, const Original& model)
+      : Recorded(mesh, root, model) {}
+
+  /// A new input field of global extents [batch, channel, space...]. Collective over the mesh.
+  Input input(std::string_view label, const Extents<rank>& extents) const {
+    return Input(label, this->mesh(), extents);
+  }
+  /// A new output for these x. Collective over the mesh.
+  template <AnyShardedView... X>
+  Output output(const X&... x) const {
+    static_assert(sizeof...(X) == inputs, "the model's function has another number of inputs");
+    const auto partitions = this->outputs_for({x.partitions()...});
+    return made(partitions, static_cast<Output*>(nullptr));
+  }
+  /// Allocates the memory for fields like x, if needed. Otherwise the first apply does it, and an
+  /// apply with other partitions or another type of execution space. Collective over the mesh.
+  template <AnyShardedView... X>
+  void prepare(const X&... x) const {
+    static_assert(sizeof...(X) == inputs, "the model's function has another number of inputs");
+    this->template work_for<typename Memory::execution_space>(x...);
+  }
+  /// y = model(x...). Collective over the mesh.
+  template <class Space, AnyShardedView... X>
+  void apply(const Space& space, const Output& y, const X&... x) const {
+    static_assert(sizeof...(X) == inputs, "the model's function has another number of inputs");
+    auto& work     = this->template work_for<Space>(x...);
+    const auto to  = impl::as_array(y);
+    const auto all = fields(x...);
+    this->apply_to(work, space, to.data(), all.data());
+  }
+  /// y = model(x...), fields owned by the model: the next call overwrites them.
+  template <class Space, AnyShardedView... X>
+  const Output& operator()(const Space& space, const X&... x) const {
+    auto& work = this->template work_for<Space>(x...);
+    if (!work.y) work.y = std::make_shared<Output>(output(x...));
+    const Output& y = *static_cast<const Output*>(work.y.get());
+    apply(space, y, x...);
+    return y;
+  }
+  /// ty = J (tx...) from (ty, tx..., x...), at the x of the last apply, parameters being constants.
+  /// Collective over the mesh. Throws ArgumentError on every rank if there was no apply.
+  template <class Space, AnyShardedView... TXAndX>
+  void pushforward(const Space& space, const Output& ty, const TXAndX&... tx_and_x) const {
+    static_assert(sizeof...(TXAndX) == 2 * inputs, "a tangent and a value for each input");
+    auto& work     = this->template work_of<Space>("pushforward");
+    const auto to  = impl::as_array(ty);
+    const auto all = fields(tx_and_x...);
+    work.recorder.take_values(nullptr, all.data() + inputs);
+    work.recorder.pushforward(space, to.data(), all.data());
+  }
+  /// From (dx..., dy, x...) at the x of the last apply: adds this rank's part to the gradients of
+  /// all parameters that aren't frozen, and sets each dx (unless it is `not_wanted`). Collective
+  /// over the mesh. Throws ArgumentError on every rank if there was no apply.
+  template <class Space, class... DXAndDYAndX>
+  void pullback(const Space& space, const DXAndDYAndX&... all) const {
+    static_assert(sizeof...(DXAndDYAndX) == 2 * inputs + 1,
+                  "an adjoint and a value for each input, and the output's adjoint between them");
+    auto& work      = this->template work_of<Space>("pullback");
+    const auto args = std::tie(all...);
+    std::array<Base, inputs> dx, x;
+    bool wanted[inputs];
+    [&]<std::size_t... I>(std::index_sequence<I...>) {
+      ((wanted[I] = to_field(dx[I], std::get<I>(args))), ...);
+      (to_field(x[I], std::get<inputs + 1 + I>(args)), ...);
+    }
+    (std::make_index_sequence<inputs>{});
+    const auto dy = impl::as_array(std::get<inputs>(args));
+    work.recorder.take_values(nullptr, x.data());
+    work.recorder.pullback(space, dx.data(), wanted, dy.data());
+  }
 
  private:
-  /// The recorded operations and their memory.
-  struct AnyWork {
-    AnyWork()                          = default;
-    AnyWork(const AnyWork&)            = delete;
-    AnyWork& operator=(const AnyWork&) = delete;
-    virtual ~AnyWork()                 = default;
-    virtual ModelMemory memory() const = 0;
-    Partitions partitions;
-    const void* space = nullptr;  ///< stands for the type of the execution space
-  };
-  template <class Space>
-  struct Work final : AnyWork {
-    explicit Work(const MeshType& mesh) : recorder(mesh) {}
-    ModelMemory memory() const override { return recorder.memory(); }
-    void show(const Output* to, const Input& x) {
-      const Output in = impl::FieldAccess::same<Output>(x);
-      recorder.take_values(to, &in);
+  template <class F>
+  static bool to_field(Base& to, const F& from) {
+    if constexpr (is_wanted_v<F>) {
+      static_assert(std::is_same_v<typename F::view_type, typename Base::view_type> &&
+                        impl::cut_alike_v<F, Base>,
+                    "a model's fields have its value type, rank and memory, aren't const, and are "
+                    "sharded over its axes");
+      to = impl::FieldAccess::same<Base>(from);
+      return true;
+    } else {
+      return false;
     }
-    impl::Recorder<Types, MeshType, Space> recorder;
-    std::unique_ptr<Output> y;
-  };
-  /// State shared by all copies.
-  struct Shared {
-    ModelMark mark;
-    std::uint64_t applied = 0;
-    bool keeps_apart      = false;
-    LowPrecision format   = LowPrecision::bfloat16;
-    std::unique_ptr<AnyWork> work;
-  };
-
-  /// Frees the fields of the last apply.
-  void forget() const {
-    ++shared_->applied;
-    shared_->work.reset();
   }
-  template <class Recorder>
-  void record(Recorder& recorder, const Partitions& in) const {
-    const int x = recorder.template input<InWants>(in);
-    // unqualified: merge_halos.hpp has overloads
-    recorder.finish({run_node(recorder, root_, x, nullptr)});
+  template <class... F>
+  static std::array<Base, sizeof...(F)> fields(const F&... from) {
+    std::array<Base, sizeof...(F)> all;
+    std::size_t i = 0;
+    (to_field(all[i++], from), ...);
+    return all;
   }
-  template <class Space>
-  Work<Space>& work_for(const Input& x) const {
-    bool ready = shared_->work != nullptr && shared_->work->space == &impl::tag_of_type<Space>;
-    for (int d = 0; d < rank; ++d)
-      ready = ready && shared_->work->partitions[static_cast<std::size_t>(d)] == x.partition(d);
-    if (!ready) {
-      forget();  // free the old memory first
-      auto work        = std::make_unique<Work<Space>>(mesh_);
-      work->partitions = x.partitions();
-      work->space      = &impl::tag_of_type<Space>;
-      record(work->recorder, work->partitions);
-      work->recorder.place(shared_->keeps_apart, shared_->format);
-      shared_->work = std::move(work);
-    }
-    return static_cast<Work<Space>&>(*shared_->work);
+  template <class Partitions>
+  Base made(const std::vector<Partitions>& partitions, const Base*) const {
+    return Base("shard::model output", this->mesh(), partitions.front());
   }
-  template <class Space>
-  Work<Space>& work_of(std::string_view function) const {
-    if (shared_->work == nullptr || shared_->work->space != &impl::tag_of_type<Space>)
-      impl::throw_argument("ShardedModel::" + std::string(function),
-                           {"it needs the x of the last apply on this execution space, and there "
-                            "was none"});
-    return static_cast<Work<Space>&>(*shared_->work);
+  template <class Partitions, class... Outputs>
+  std::tuple<Outputs...> made(const std::vector<Partitions>& partitions,
+                              const std::tuple<Outputs...>*) const {
+    std::size_t i = 0;
+    return std::tuple<Outputs...>{Outputs("shard::model output", this->mesh(), partitions[i++])...};
   }
-
-  MeshType mesh_;
-  std::shared_ptr<Shared> shared_;
 };
 
 }  // namespace shard

@@ -52,29 +52,45 @@ struct ModelRecord {
   virtual void pullback(const Space& space, const std::vector<bool>& wanted) = 0;
 };
 
+/// What the operation gives with its output: HaloExchange fills a halo.
+template <class Layer, class Cuts>
+struct OutputWants {
+  using type = NoWants<Cuts::dims>;
+};
+template <class... Dims, class Cuts>
+struct OutputWants<HaloExchange<Dims...>, Cuts> {
+  template <int D>
+  using of_dim = typename HaloExchange<Dims...>::template shard_dim<D + 2>;
+  template <int... D>
+  static auto make(std::integer_sequence<int, D...>)
+      -> Wants<Want<of_dim<D>::halo::lo, of_dim<D>::halo::hi, typename of_dim<D>::boundary>...>;
+  using type = decltype(make(std::make_integer_sequence<int, Cuts::dims>{}));
+};
+
 /// The fields that the record of an operation with `N` inputs sees.
-template <class Types, class InWants, int N, class Space>
+template <class Types, class InWants, class OutWants, int N, class Space>
 class FieldsRecord : public ModelRecord<typename Types::Base, Space> {
  public:
   using Base = typename Types::Base;
   using In   = typename Types::template Field<InWants>;
+  using Out  = typename Types::template Field<OutWants>;
 
   void see_values(const Base& y, const std::vector<Base>& x) override {
-    y_ = y;
+    y_ = FieldAccess::same<Out>(y);
     see(x_, x);
   }
   void see_tangents(const Base& ty, const std::vector<Base>& tx) override {
-    ty_ = ty;
+    ty_ = FieldAccess::same<Out>(ty);
     see(tx_, tx);
   }
   void see_adjoints(const Base& dy, const std::vector<Base>& dx) override {
-    dy_ = dy;
+    dy_ = FieldAccess::same<Out>(dy);
     see(dx_, dx);
   }
 
  protected:
   using Inputs = std::array<In, static_cast<std::size_t>(N)>;
-  Base y_, ty_, dy_;
+  Out y_, ty_, dy_;
   Inputs x_, tx_, dx_;
 
  private:
@@ -97,14 +113,16 @@ struct InputWants<Layer, Cuts, 1> {
 /// A layer, or another operation with the functions of one, with its parameters.
 template <class Types, class M, int N, class Space>
 class LayerRecord final
-    : public FieldsRecord<Types, typename InputWants<typename M::layer_type, typename Types::Cuts,
-                                                     N>::type,
-                          N, Space> {
+    : public FieldsRecord<
+          Types, typename InputWants<typename M::layer_type, typename Types::Cuts, N>::type,
+          typename OutputWants<typename M::layer_type, typename Types::Cuts>::type, N, Space> {
  public:
   using Layer = typename M::layer_type;
   using Wants = typename InputWants<Layer, typename Types::Cuts, N>::type;
-  using Base  = typename Types::Base;
-  using In    = typename Types::template Field<Wants>;
+  using Gives = typename OutputWants<Layer, typename Types::Cuts>::type;
+  using Fields = FieldsRecord<Types, Wants, Gives, N, Space>;
+  using typename Fields::In;
+  using typename Fields::Out;
 
   explicit LayerRecord(const M& module) : module_(module) {}
 
@@ -129,7 +147,6 @@ class LayerRecord final
 
  private:
   using State = typename StateOf<Layer, In, N>::type;
-  using Fields = FieldsRecord<Types, Wants, N, Space>;
   using Fields::dx_;
   using Fields::dy_;
   using Fields::tx_;
@@ -140,7 +157,7 @@ class LayerRecord final
 
   template <std::size_t... I>
   static constexpr bool reads_inputs(std::index_sequence<I...>) {
-    return reads_inputs_v<M, State, Space, Base, decltype((void(I), std::declval<const In&>()))...>;
+    return reads_inputs_v<M, State, Space, Out, decltype((void(I), std::declval<const In&>()))...>;
   }
   template <std::size_t... I>
   void apply_to(const Space& space, std::index_sequence<I...>) {

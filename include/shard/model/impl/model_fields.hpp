@@ -24,6 +24,37 @@ struct sharding_rule<HaloExchange<Dims...>> {
   static constexpr bool can_be_sharded(int) { return true; }
 };
 
+struct Add;
+struct Axpby;
+struct Flip;
+struct IndexSelect;
+struct Roll;
+struct Slice;
+
+namespace impl {
+
+/// The rule of an operation that works on fields of any sharding.
+struct AnySharding {
+  static constexpr LayerSharding value = LayerSharding::moving;
+  static constexpr bool can_be_sharded(int) { return true; }
+};
+
+}  // namespace impl
+
+/// Sums and rearrangements need no conversion.
+template <>
+struct sharding_rule<Add> : impl::AnySharding {};
+template <>
+struct sharding_rule<Axpby> : impl::AnySharding {};
+template <>
+struct sharding_rule<Flip> : impl::AnySharding {};
+template <>
+struct sharding_rule<IndexSelect> : impl::AnySharding {};
+template <>
+struct sharding_rule<Roll> : impl::AnySharding {};
+template <>
+struct sharding_rule<Slice> : impl::AnySharding {};
+
 namespace impl {
 
 /// The axis that shards dimension `FieldDim` of a field of rank `Rank`; `Position` counts the plain

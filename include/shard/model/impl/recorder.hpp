@@ -69,8 +69,14 @@ class Recorder {
     };
     std::vector<bool> passed;
     (passed.push_back(passes(passed.size(), input)), ...);
-    return record<typename OneRecord::Wants>(std::make_unique<OneRecord>(module), {input...},
-                                             partitions, std::move(passed), OneRecord::reads());
+    const int output =
+        record<typename OneRecord::Wants>(std::make_unique<OneRecord>(module), {input...},
+                                          partitions, std::move(passed), OneRecord::reads());
+    if constexpr (wants_halo<typename OneRecord::Gives>) {
+      widen<typename OneRecord::Gives>(values_[at(output)]);
+      values_[at(output)].gives = true;
+    }
+    return output;
   }
   /// The same for an operation without parameters.
   template <class Op, class... V>
@@ -91,6 +97,15 @@ class Recorder {
     return output;
   }
 
+  /// The partitions of an operation's output.
+  template <class Op, class... V>
+  Partitions partitions_after(const Op& op, V... input) const {
+    if constexpr (!has_output_partitions_v<Op, Partitions, V...> &&
+                  requires { op.output(prototype(input)...); })
+      return op.output(prototype(input)...).partitions();
+    else
+      return impl::partitions_after(op, partitions(input)...);
+  }
   /// The partitions of a value.
   const Partitions& partitions(int value) const { return values_[at(value)].partitions; }
 
@@ -225,6 +240,9 @@ class Recorder {
     }
   }
 
+  /// Number of outputs.
+  std::size_t output_count() const { return outputs_.size(); }
+
  private:
   using Memory = typename Base::memory_space;
   using Array  = Kokkos::View<T*, Kokkos::LayoutRight, Memory>;
@@ -237,6 +255,7 @@ class Recorder {
     std::array<LowHigh, all> halo{};            ///< in space, of its memory
     std::array<const void*, all> boundary{};    ///< of a halo: its type
     bool fixed = false;                         ///< the user's memory
+    bool gives = false;                         ///< its halo was filled by a HaloExchange
     std::vector<int> copies;                    ///< values with other boundaries
   };
 
@@ -245,6 +264,13 @@ class Recorder {
   static index_t offset(const Lifetimes& arena, int piece) {
     return arena.offset(piece) / static_cast<index_t>(sizeof(T));
   }
+
+  template <class Op, class P, class... V>
+  static constexpr bool has_output_partitions_v = requires(const Op& op, const P& p) {
+    op.output_partitions((void(std::declval<V>()), p)...);
+  } || requires(const Op& op, const P& p) { op.output_partitions(p); };
+  /// A field without memory that is like a value.
+  Base prototype(int value) const { return field_in(values_[at(value)], nullptr); }
 
   template <class Field>
   int new_value(std::string_view label, const Partitions& partitions, int) {
@@ -309,6 +335,10 @@ class Recorder {
       if (!values_[at(value)].fixed)
         FieldTypeOf<typename Types::template Field<InWants>>::make(
             values_[at(value)].geometry.label, mesh_, nullptr, partitions(value).data());
+      if (values_[at(value)].gives) {
+        require_given<InWants>(value);
+        return value;
+      }
       std::vector<int> places{value};
       places.insert(places.end(), values_[at(value)].copies.begin(),
                     values_[at(value)].copies.end());
@@ -322,6 +352,27 @@ class Recorder {
       widen<InWants>(values_[at(copy)]);
       return copy;
     }
+  }
+
+  /// Throws ArgumentError unless a HaloExchange's output has these halos, and no other reader: the
+  /// adjoints of halos of several readers aren't added.
+  template <class InWants>
+  void require_given(int value) const {
+    bool wide       = true;
+    const auto look = [&]<int D>(std::integral_constant<int, D>) {
+      constexpr LowHigh halo = wanted_halo<InWants, D>();
+      const LowHigh has      = values_[at(value)].halo[static_cast<std::size_t>(D)];
+      wide                   = wide && has.lo >= halo.lo && has.hi >= halo.hi;
+    };
+    [&]<int... D>(std::integer_sequence<int, D...>) {
+      (look(std::integral_constant<int, D>{}), ...);
+    }
+    (std::make_integer_sequence<int, dims>{});
+    for (const PlannedOperation& o : plan_.operations)
+      wide = wide && std::count(o.inputs.begin(), o.inputs.end(), value) == 0;
+    if (!wide)
+      throw_argument("model", {"the output of a HaloExchange is read by one layer, whose halo is "
+                               "not wider than that of the exchange"});
   }
 
   static index_t bytes_of(const Value& v) {
@@ -363,6 +414,7 @@ class Recorder {
         kept_[v].format = format;
         kept_values_ += (kept_[v].count + 31) / 32 * 32;  // each begins at a multiple of 64 bytes
       }
+    if (!apart_) return;
     stored_ = decltype(stored_)("shard::activations", static_cast<std::size_t>(kept_values_));
     std::uint16_t* narrow = stored_.data();
     for (std::size_t v = 0; v < values_.size(); ++v)

@@ -36,6 +36,10 @@ namespace impl {
 template <class X>
 inline constexpr bool is_layer_v = requires { sharding_rule<X>::value; } ||
     requires { typename X::template Parameters<double, Kokkos::HostSpace>; };
+/// Whether it says so itself: see autodiff/operation.hpp.
+template <class X>
+inline constexpr bool is_operation_v = requires { X::takes_not_wanted; } ||
+    requires { X::remembers; };
 template <class X>
 inline constexpr bool is_block_v = false;
 template <class... Layers>
@@ -64,7 +68,8 @@ constexpr bool is_node();
 /// Whether it is a struct of modules.
 template <class X>
 constexpr bool is_struct_of_modules() {
-  if constexpr (!std::is_class_v<X> || !std::is_aggregate_v<X> || is_layer_v<X> || is_block_v<X> ||
+  if constexpr (!std::is_class_v<X> || !std::is_aggregate_v<X> || std::is_empty_v<X> ||
+                is_layer_v<X> || is_operation_v<X> || is_block_v<X> ||
                 !std::is_void_v<typename ArrayItem<X>::type>)
     return false;
   else
