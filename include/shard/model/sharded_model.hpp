@@ -240,8 +240,11 @@ class ShardedModel<T, Memory, StructModule<S, List>, MeshType, Axes>
   template <class Partitions, class... Outputs>
   std::tuple<Outputs...> made(const std::vector<Partitions>& partitions,
                               const std::tuple<Outputs...>*) const {
-    std::size_t i = 0;
-    return std::tuple<Outputs...>{Outputs("shard::model output", this->mesh(), partitions[i++])...};
+    return [&]<std::size_t... I>(std::index_sequence<I...>) {
+      return std::tuple<Outputs...>{
+          Outputs("shard::model output", this->mesh(), partitions[I])...};
+    }
+    (std::index_sequence_for<Outputs...>{});
   }
 };
 

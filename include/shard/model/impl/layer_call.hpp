@@ -14,6 +14,17 @@
 
 namespace shard::impl {
 
+/// How many inputs a layer has: its `inputs`, or 1.
+template <class Layer>
+constexpr int layer_inputs() {
+  if constexpr (requires { typename Layer::takes_queries_keys_values; })
+    return 3;
+  else if constexpr (requires { Layer::inputs; })
+    return Layer::inputs;
+  else
+    return 1;
+}
+
 /// The state of a layer without state.
 struct NoState {};
 

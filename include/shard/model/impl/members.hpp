@@ -157,14 +157,14 @@ constexpr std::string_view function_with_member() {
   return __PRETTY_FUNCTION__;
 }
 
-/// The name in "... value.Block::conv)" or "... value.conv}".
+/// The name in "... value.Block::conv)}; ..." of g++ and nvcc, or "... value.conv}]" of clang.
 constexpr std::string_view name_in(std::string_view function) {
   const auto is_in_name = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
   };
-  constexpr std::string_view before = "value.";
-  const std::size_t end = function.find_first_of(")}", function.rfind(before));
-  std::size_t begin     = end;
+  std::size_t end = function.rfind(")}");
+  if (end == std::string_view::npos) end = function.rfind("}]");
+  std::size_t begin = end;
   while (is_in_name(function[begin - 1])) --begin;
   return function.substr(begin, end - begin);
 }

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <tuple>
 #include <type_traits>
@@ -78,7 +79,27 @@ class ModelScope {
     else
       return value(number_of(op, nullptr, x...));
   }
-  /// The same for an upsampling layer, or a block that ends with one, whose output takes the
+  /// y = the values one after the other in a dimension. Along channels (1) the others may have other
+  /// partitions in space than the first.
+  template <class... X>
+  Value run(const shard::Concatenate& op, const std::tuple<X...>& x) {
+    require_dimension("Concatenate", op.dim, Cuts::rank);
+    return std::apply(
+        [&](const auto&... one) { return value(recorder_.run_joined(op, one.number()...)); }, x);
+  }
+  /// x in parts of these sizes in a dimension.
+  std::vector<Value> run(const Split& op, const Value& x) {
+    require_dimension("Split", op.dim, Cuts::rank);
+    require_sizes("Split", op.sizes, x.global_extent(op.dim));
+    std::vector<Value> parts;
+    index_t begin = 0;
+    for (const index_t size : op.sizes) {
+      parts.push_back(run(Slice{op.dim, begin, begin + size}, x));
+      begin += size;
+    }
+    return parts;
+  }
+  /// y = op(x), an upsampling layer, or a block that ends with one, whose output takes the
   /// extents and partitions in space of `level`: the finer level of a U-Net.
   template <class Op>
   Value run_like(const Value& level, const Op& op, const Value& x) {
@@ -89,9 +110,15 @@ class ModelScope {
  private:
   struct Entry {
     std::function<int(int x, const Partitions* meet)> run;
-    const void* module = nullptr;  ///< for several inputs
-    const void* type   = nullptr;  ///< of the module
+    std::shared_ptr<const void> module;  ///< for several inputs: that of the unconverted layer
   };
+  /// Whether a node is the module of this layer, perhaps converted by domain_parallel.
+  template <class Node, class Layer>
+  static constexpr bool is_module_of_v = false;
+  template <class Converted, class Layer>
+  static constexpr bool is_module_of_v<Module<T, Memory, Converted>, Layer> =
+      std::is_base_of_v<Layer, Converted>;
+
   using Key = std::pair<const void*, const void*>;  ///< a member's address and type
 
   template <class S, class... Nodes>
@@ -114,11 +141,14 @@ class ModelScope {
   template <class Member, class Node>
   void add_node(const Member& member, const Node& node) {
     Entry entry;
-    entry.run = [this, &node](int x, const Partitions* meet) {
-      return run_node(recorder_, node, x, meet);
-    };
-    entry.module = &node;
-    entry.type   = &tag_of_type<Node>;
+    if constexpr (!is_module_of_v<Node, Member> || layer_inputs<Member>() == 1)
+      entry.run = [this, &node](int x, const Partitions* meet) {
+        return run_node(recorder_, node, x, meet);
+      };
+    if constexpr (is_module_of_v<Node, Member>)
+      entry.module = std::make_shared<const Module<T, Memory, Member>>(
+          member, node.parameters(), node.gradients(), node.frozen_state(), node.buffers(),
+          node.run());
     entries_.emplace(Key(&member, &tag_of_type<Member>), std::move(entry));
   }
   template <class Member, class S, class List>
@@ -139,12 +169,14 @@ class ModelScope {
       if (found == entries_.end()) throw_not_a_member();
       return found->second.run(x.number()..., meet);
     } else {
+      static_assert(layer_inputs<Op>() == 1 || sizeof...(X) == layer_inputs<Op>(),
+                    "the layer has another number of inputs");
       if constexpr (sizeof...(X) == 1)
         if (found != entries_.end()) return found->second.run(x.number()..., meet);
       static_assert(require_sharding_rules<Op, Cuts>());
       Plain module(op, {}, {}, std::make_shared<bool>(false));
-      if (found != entries_.end() && found->second.type == &tag_of_type<Plain>)
-        module = *static_cast<const Plain*>(found->second.module);
+      if (found != entries_.end() && found->second.module != nullptr)
+        module = *static_cast<const Plain*>(found->second.module.get());
       else if constexpr (has_parameters_v<Op, T, Memory>)
         throw_not_a_member();
       if constexpr (sizeof...(X) == 1 && can_meet_v<Op>)

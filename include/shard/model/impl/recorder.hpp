@@ -84,6 +84,13 @@ class Recorder {
     return run(Module<T, typename Base::memory_space, Op>(op, {}, {}, nullptr), partitions,
                input...);
   }
+  /// The same for a concatenation.
+  template <class... V>
+  int run_joined(const shard::Concatenate& op, V... input) {
+    const ConcatenateFields<static_cast<int>(sizeof...(V))> join{
+        op, {partitions(input)[at(op.dim)].size()...}};
+    return run_operation(join, join.output_partitions(partitions(input)...), input...);
+  }
   /// The output of a record.
   template <class InWants>
   int record(std::unique_ptr<Record> made, std::vector<int> input, const Partitions& partitions,

@@ -47,6 +47,10 @@ constexpr int meeting_child() {
 template <class Recorder, class T, class Memory, class Layer>
 int run_node(Recorder& recorder, const Module<T, Memory, Layer>& module, int x,
              const typename Recorder::Partitions* meet) {
+  static_assert(layer_inputs<Layer>() == 1,
+                "a layer of a list has one input, and this one has several, as attention has "
+                "queries, keys and values: make the model a struct (shard::model), whose function "
+                "passes them");
   auto out = partitions_after(module.layer(), recorder.partitions(x));
   if constexpr (can_meet_v<Layer>)
     if (meet != nullptr)
@@ -72,8 +76,7 @@ int run_node(Recorder& recorder, const ConcatModule<List>& node, int x,
              const typename Recorder::Partitions*) {
   const auto in = recorder.partitions(x);
   const int f   = run_node(recorder, node.inner, x, &in);
-  const auto out = ConcatenateSkip::output_partitions(in, recorder.partitions(f));
-  return recorder.run_operation(ConcatenateSkip{in[1].size()}, out, x, f);
+  return recorder.run_joined(shard::Concatenate{1}, x, f);
 }
 
 /// Modules in sequence. An upsampling that doesn't have to match a level outside of the list takes

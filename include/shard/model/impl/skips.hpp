@@ -2,11 +2,16 @@
 #ifndef SHARD_MODEL_IMPL_SKIPS_HPP
 #define SHARD_MODEL_IMPL_SKIPS_HPP
 
+#include <array>
 #include <cstddef>
+#include <tuple>
+#include <type_traits>
+#include <utility>
 
 #include "shard/base/wanted.hpp"
 #include "shard/layers/pointwise/pointwise.hpp"
 #include "shard/layers/sharding_rule.hpp"
+#include "shard/redistribute/rearrange.hpp"
 
 namespace shard::impl {
 
@@ -47,30 +52,54 @@ struct AddSkip {
   }
 };
 
-/// y's channels are those of x, then those of f: the end of a skip connection. y has x's partitions
-/// in space, f may have other ones.
-struct ConcatenateSkip {
-  static constexpr LayerSharding sharding = LayerSharding::local;
-  index_t skipped                         = 0;  ///< channels of x
+/// Concatenate of `N` inputs, as an operation that takes them one by one. Where channels are joined,
+/// y has the first input's partitions in space, and others may have other ones.
+template <int N>
+struct ConcatenateFields {
+  static constexpr LayerSharding sharding = LayerSharding::moving;
+  shard::Concatenate op;
+  std::array<index_t, static_cast<std::size_t>(N)> sizes{};  ///< of the inputs along the dimension
 
-  template <class Partitions>
-  static Partitions output_partitions(const Partitions& x, const Partitions& f) {
-    Partitions out = x;
-    out[1]         = Partition::balanced(x[1].size() + f[1].size(), 1);
+  template <class Partitions, class... More>
+  Partitions output_partitions(const Partitions& first, const More&...) const {
+    require_dimension("Concatenate", op.dim, static_cast<int>(first.size()));
+    Partitions out = first;
+    Partition& to  = out[Geometry::at(op.dim)];
+    index_t n      = 0;
+    for (const index_t size : sizes) n += size;
+    to = Partition::balanced(n, to.parts());
     return out;
   }
-  template <class Space, class Y, class X, class F>
-  void apply(const Space& space, const Y& y, const X& x, const F& f) const {
-    concat_channels(space, y, x, f);
+  template <class Space, class Y, class... X>
+  void apply(const Space& space, const Y& y, const X&... x) const {
+    if (op.dim == 1)
+      concat_channels(space, y, x...);
+    else
+      op.apply(space, y, std::tuple<X...>(x...));
   }
-  template <class Space, class TY, class TX, class TF>
-  void pushforward(const Space& space, const TY& ty, const TX& tx, const TF& tf) const {
-    concat_channels(space, ty, tx, tf);
+  template <class Space, class TY, class... TX>
+  void pushforward(const Space& space, const TY& ty, const TX&... tx) const {
+    apply(space, ty, tx...);
   }
-  template <class Space, class DX, class DF, class DY>
-  void pullback(const Space& space, const DX& dx, const DF& df, const DY& dy) const {
-    if constexpr (is_wanted_v<DX>) take_channels(space, dx, dy, 0);
-    if constexpr (is_wanted_v<DF>) take_channels(space, df, dy, skipped);
+  /// dx... from (dx..., dy).
+  template <class Space, class... DXAndDY>
+  requires(sizeof...(DXAndDY) == static_cast<std::size_t>(N) + 1) void pullback(
+      const Space& space, const DXAndDY&... all) const {
+    const auto d    = std::tie(all...);
+    const auto& dy  = std::get<static_cast<std::size_t>(N)>(d);
+    index_t first   = 0;
+    std::size_t at  = 0;
+    const auto take = [&](const auto& dx) {
+      if constexpr (is_wanted_v<std::remove_cvref_t<decltype(dx)>>) {
+        if (op.dim == 1)
+          take_channels(space, dx, dy, first);
+        else
+          Slice{op.dim, first, first + sizes[at]}.apply(space, dx, dy);
+      }
+      first += sizes[at++];
+    };
+    [&]<std::size_t... I>(std::index_sequence<I...>) { (take(std::get<I>(d)), ...); }
+    (std::make_index_sequence<static_cast<std::size_t>(N)>{});
   }
 };
 

@@ -1,0 +1,362 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Models that are structs.
+#include <gtest/gtest.h>
+#include <mpi.h>
+
+#include <array>
+#include <random>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "merged_support.hpp"
+#include "model_checks.hpp"
+#include "shard/autodiff/operation_graph.hpp"
+#include "support/support.hpp"
+#include "support/thrown.hpp"
+
+namespace {
+
+using namespace shard;
+using namespace shard::testing;
+
+using Globe3 = Conv<Kernel<3, 3>, Padding<1, 1>, PaddingMode<Reflect, Periodic>>;
+using Wide5  = Conv<Kernel<5, 5>, Padding<2, 2>, PaddingMode<Clamp, Periodic>>;
+
+struct Bottleneck {
+  Conv3 conv1, conv2;
+  SiLU act{};
+  auto operator()(auto& m, const auto& x) const {
+    return m.run(Add{}, x, m.run(conv2, m.run(act, m.run(conv1, x))));
+  }
+};
+
+struct Encoder {
+  Conv3 stem{2, 4};
+  std::vector<Bottleneck> blocks{{{4, 4}, {4, 4}}, {{4, 4}, {4, 4}}};
+  auto operator()(auto& m, const auto& x) const {
+    auto h = m.run(stem, x);
+    for (const auto& block : blocks) h = m.run(block, h);
+    return h;
+  }
+};
+
+/// What `network` is as a list.
+struct Network {
+  Encoder encoder{};
+  Down down{4, 8};
+  std::array<GroupNorm, 1> norms{{{2, 8}}};
+  SiLU act{};
+  Up up{8, 4};
+  Conv1 head{8, 2};
+  auto operator()(auto& m, const auto& x) const {
+    const auto fine   = m.run(encoder, x);
+    const auto coarse = m.run(act, m.run(norms[0], m.run(down, fine)));
+    const auto joined = m.run(Concatenate{1}, std::tuple(fine, m.run_like(fine, up, coarse)));
+    return m.run(head, joined);
+  }
+};
+
+auto network() {
+  return sequential<double>(Conv3{2, 4}, residual(Conv3{4, 4}, SiLU{}, Conv3{4, 4}),
+                            residual(Conv3{4, 4}, SiLU{}, Conv3{4, 4}),
+                            concat(Down{4, 8}, GroupNorm{2, 8}, SiLU{}, Up{8, 4}), Conv1{8, 2});
+}
+
+template <class A, class B>
+void copy_parameters(const A& to, const B& from) {
+  ASSERT_EQ(to.parameters().values().extent(0), from.parameters().values().extent(0));
+  Kokkos::deep_copy(to.parameters().values(), from.parameters().values());
+}
+
+TEST(Structs, AreTheSameModelAsAList) {
+  const auto list      = network();
+  const auto as_struct = model<double>(Network{});
+  copy_parameters(as_struct, list);
+  const Mesh<Lat, Lon> self(MPI_COMM_SELF, {1, 1});
+  std::mt19937_64 random(seed());
+  const Pieces whole       = some_pieces({2, 2, 13, 11}, {1, 1, 1, 1}, true, random);
+  const WithTangent serial = run_all(domain_parallel<>(list, self), whole);
+  for (const auto& shape : mesh_shapes()) {
+    const Mesh<Lat, Lon> mesh(MPI_COMM_WORLD, shape);
+    const auto one = domain_parallel<Lat, Lon>(list, mesh);
+    const auto two = domain_parallel<Lat, Lon>(as_struct, mesh);
+    for (const bool balanced : {true, false}) {
+      const Pieces cut = some_pieces({2, 2, 13, 11}, {1, 1, mesh.size<Lat>(), mesh.size<Lon>()},
+                                     balanced, random);
+      const WithTangent a = run_all(one, cut), b = run_all(two, cut);
+      EXPECT_EQ(a.y, b.y);
+      EXPECT_EQ(a.ty, b.ty);
+      expect_near(a.dx, b.dx, 1e-14);
+      expect_near(a.gradients, b.gradients, 1e-14);
+      expect_near(b.y, serial.y, 1e-12);
+      expect_near(b.gradients, serial.gradients, 1e-12);
+    }
+    expect_pair(two, {1, 2, 13, 11});
+    expect_steady(two, {1, 2, 13, 11});
+  }
+}
+
+TEST(Structs, NameTheirParametersByMembers) {
+  const auto m = model<double>(Network{});
+  std::vector<std::string> names;
+  for (const auto& entry : m.parameters().entries()) names.push_back(entry.name);
+  EXPECT_EQ(names, (std::vector<std::string>{
+                       "encoder.stem.weight", "encoder.stem.bias", "encoder.blocks.0.conv1.weight",
+                       "encoder.blocks.0.conv1.bias", "encoder.blocks.0.conv2.weight",
+                       "encoder.blocks.0.conv2.bias", "encoder.blocks.1.conv1.weight",
+                       "encoder.blocks.1.conv1.bias", "encoder.blocks.1.conv2.weight",
+                       "encoder.blocks.1.conv2.bias", "down.weight", "down.bias", "norms.0.weight",
+                       "norms.0.bias", "up.weight", "up.bias", "head.weight", "head.bias"}));
+  const auto& module = m.get<"encoder.blocks.1.conv2">();
+  EXPECT_EQ(module.weight().data(), m.parameters().values().data() +
+                                        m.parameters().entries()[8].offset);
+  EXPECT_THROW(m.get<"encoder.blocks.2.conv2">(), std::out_of_range);
+  const Mesh<Lat, Lon> mesh(MPI_COMM_WORLD, {0, 0});
+  const auto report = conversion_report(m, domain_parallel<Lat, Lon>(m, mesh));
+  ASSERT_EQ(report.layers.size(), 12u);
+  EXPECT_EQ(report.layers[4].name, "encoder.blocks.1.conv1");
+  EXPECT_EQ(report.layers[4].halo, "1+1 x 1+1");
+}
+
+/// Two inputs, two outputs; one value is read with different halos and boundaries; a module twice.
+struct Branches {
+  Conv3 first{2, 3};
+  Globe3 globe{3, 3};
+  Wide5 wide{3, 3};
+  Conv1 again{3, 3};
+  auto operator()(auto& m, const auto& x, const auto& z) const {
+    const auto h = m.run(first, x);
+    const auto a = m.run(globe, h), b = m.run(wide, h), c = m.run(first, x);
+    const auto sum = m.run(Axpby{0.5, 2.0}, m.run(Add{}, a, b), m.run(again, m.run(again, z)));
+    const auto rows = m.run(Split{2, {4, 2, 7}}, c);
+    const auto back = m.run(Concatenate{2}, std::tuple(rows[2], rows[0], rows[1]));
+    return std::tuple(m.run(Add{}, sum, back), h, m.run(Roll{3, 2}, m.run(Flip{2}, sum)));
+  }
+};
+
+template <class Net, class MeshType>
+std::vector<std::vector<double>> run_branches(const Net& net, const MeshType&, const Pieces& cut) {
+  const Space space;
+  auto pieces = cut;
+  const typename Net::Input x("x", net.mesh(), pieces);
+  pieces[1] = Partition::balanced(3, 1);
+  const typename Net::Input z("z", net.mesh(), pieces);
+  fill(x, 0.1);
+  fill(z, 0.7);
+  const auto dx = x.like("dx"), dz = z.like("dz");
+  const auto y = net.output(x, z), dy = net.output(x, z), ty = net.output(x, z);
+  fill(std::get<0>(dy), 0.2);
+  fill(std::get<1>(dy), 0.3);
+  fill(std::get<2>(dy), 0.4);
+  net.apply(space, y, x, z);
+  Kokkos::deep_copy(space, net.gradients().values(), 0.0);
+  net.pullback(space, dx, dz, dy, x, z);
+  space.fence("gradients");
+  std::vector<std::vector<double>> all{
+      world(std::get<0>(y)), world(std::get<1>(y)),
+      world(std::get<2>(y)), world(dx), world(dz),
+      summed(net.gradients().values(), x.communicator())};
+  // <dy, J t> = <J' dy, t>
+  const auto tx = x.like("tx"), tz = z.like("tz");
+  fill(tx, 0.5);
+  fill(tz, 0.6);
+  net.pushforward(space, ty, tx, tz, x, z);
+  const double left  = dot(space, std::get<0>(ty), std::get<0>(dy)) +
+                      dot(space, std::get<1>(ty), std::get<1>(dy)) +
+                      dot(space, std::get<2>(ty), std::get<2>(dy));
+  const double right = dot(space, tx, dx) + dot(space, tz, dz);
+  EXPECT_NEAR(left, right, 1e-12 * (1.0 + std::abs(left)));
+  // one of the adjoints alone
+  net.pullback(space, not_wanted, dz, dy, x, z);
+  EXPECT_EQ(world(dz), all[4]);
+  net.pullback(space, dx, not_wanted, dy, x, z);
+  EXPECT_EQ(world(dx), all[3]);
+  return all;
+}
+
+TEST(Structs, HaveSeveralInputsAndOutputsAndReadersOfOneValue) {
+  const auto m = model<double>(Branches{});
+  const Mesh<Lat, Lon> self(MPI_COMM_SELF, {1, 1});
+  std::mt19937_64 random(seed());
+  const Pieces whole = some_pieces({2, 2, 13, 11}, {1, 1, 1, 1}, true, random);
+  const auto serial  = run_branches(domain_parallel<>(m, self), self, whole);
+  for (const auto& shape : mesh_shapes()) {
+    const Mesh<Lat, Lon> mesh(MPI_COMM_WORLD, shape);
+    const auto net = domain_parallel<Lat, Lon>(m, mesh);
+    for (const bool balanced : {true, false}) {
+      const Pieces cut = some_pieces({2, 2, 13, 11}, {1, 1, mesh.size<Lat>(), mesh.size<Lon>()},
+                                     balanced, random);
+      const auto here = run_branches(net, mesh, cut);
+      for (std::size_t r = 0; r < here.size(); ++r) {
+        SCOPED_TRACE(r);
+        expect_near(here[r], serial[r], 1e-12);
+      }
+      EXPECT_EQ(here[0], serial[0]);
+    }
+  }
+}
+
+/// The same in parts: each layer a model of its own, put together by hand.
+TEST(Structs, ReadersOfOneValueGetTheirOwnHalos) {
+  const auto m = model<double>(Branches{});
+  const Mesh<Lat, Lon> mesh(MPI_COMM_WORLD, {0, 0});
+  const Space space;
+  const auto net = domain_parallel<Lat, Lon>(m, mesh);
+  const auto x   = net.input("x", {1, 2, 13, 11});
+  const auto z   = net.input("z", {1, 3, 13, 11});
+  fill(x, 0.1);
+  fill(z, 0.7);
+  const auto y      = net(space, x, z);
+  const auto single = [&](const auto& layer, const auto& module, const auto& in) {
+    const auto alone = sequential<double>(layer);
+    Kokkos::deep_copy(alone.template get<0>().weight(), module.weight());
+    Kokkos::deep_copy(alone.template get<0>().bias(), module.bias());
+    const auto sharded = domain_parallel<Lat, Lon>(alone, mesh);
+    const typename decltype(sharded)::Input copy("in", mesh, in.partitions());
+    copy_owned(space, copy, in);
+    const auto out = sharded.output(copy);
+    sharded.apply(space, out, copy);
+    return out;
+  };
+  const auto h = single(Conv3{2, 3}, m.get<"first">(), x);
+  EXPECT_EQ(world(std::get<1>(y)), world(h));
+  const auto a = single(Globe3{3, 3}, m.get<"globe">(), h);
+  const auto b = single(Wide5{3, 3}, m.get<"wide">(), h);
+  const auto c = single(Conv1{3, 3}, m.get<"again">(), single(Conv1{3, 3}, m.get<"again">(), z));
+  auto expected = world(a);
+  const auto wa = world(a), wb = world(b), wc = world(c), wh = world(h);
+  // rows of h: 6 to 12, 0 to 3, 4 and 5
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    const std::size_t column = i % 11, row = i / 11 % 13, map = i / 143;
+    const std::size_t from = row < 7 ? row + 6 : row - 7;
+    expected[i] = 0.5 * (wa[i] + wb[i]) + 2.0 * wc[i] + wh[map * 143 + from * 11 + column];
+  }
+  expect_near(world(std::get<0>(y)), expected, 1e-14);
+}
+
+struct Attentive {
+  Conv1 q{4, 4}, k{4, 4}, v{4, 4};
+  WindowAttention<4, 3> attention{};
+  Conv3 out{4, 2};
+  bool twice = false;
+  auto operator()(auto& m, const auto& x) const {
+    auto h = m.run(attention, m.run(q, x), m.run(k, x), m.run(v, x));
+    if (twice) h = m.run(attention, h, h, h);
+    return m.run(out, h);
+  }
+};
+
+TEST(Structs, HaveAttention) {
+  const Mesh<Lat, Lon> self(MPI_COMM_SELF, {1, 1}), mesh(MPI_COMM_WORLD, {0, 0});
+  for (const bool twice : {false, true}) {
+    Attentive attentive;
+    attentive.twice             = twice;
+    attentive.attention.heads = 2;
+    attentive.attention.shift = {2, 1};
+    const auto m                = model<double>(attentive);
+    const auto serial           = domain_parallel<>(m, self);
+    const auto sharded          = domain_parallel<Lat, Lon>(m, mesh);
+    expect_near(run(sharded, {1, 4, 13, 11}), run(serial, {1, 4, 13, 11}), 1e-12);
+    expect_pair(sharded, {1, 4, 13, 11});
+    expect_steady(sharded, {1, 4, 13, 11});
+  }
+}
+
+TEST(Structs, AreOperations) {
+  const auto m = model<double>(Bottleneck{{3, 3}, {3, 3}});
+  const Mesh<Lat, Lon> mesh(MPI_COMM_WORLD, {0, 0});
+  const Space space;
+  const auto net = domain_parallel<Lat, Lon>(m, mesh);
+  using Field    = ShardedView<double****, Kokkos::LayoutRight, ShardDim<2, Lat, Halo<2>, Reflect>,
+                            ShardDim<3, Lon, Halo<1>, Periodic>>;
+  const Field x("x", mesh, {1, 3, 13, 11});
+  fill(x, 0.1);
+  const auto dy = x.like("dy");
+  fill(dy, 0.2);
+  // three steps of h + net(h): by hand, by a loop with checkpoints, and by a graph in a loop
+  const auto step = operation_graph(
+      x, [&](auto& graph, const auto& h) { return graph.run(Axpby{}, h, graph.run(net, h)); });
+  const auto by_hand = [&] {
+    Tape tape(space);
+    auto h = tape.run(Axpby{}, x, x);
+    for (int s = 0; s < 3; ++s) h = tape.run(Axpby{}, h, tape.run(net, h));
+    const auto y = world(h);
+    Kokkos::deep_copy(space, net.gradients().values(), 0.0);
+    const auto dx = tape.pullback(h, dy, x);
+    return std::tuple(y, world(dx), summed(net.gradients().values(), mesh.communicator()));
+  };
+  const auto by_loop = [&] {
+    Tape tape(space);
+    const auto twice = tape.run(Axpby{}, x, x);
+    const auto h     = tape.loop(step, twice, 3, Checkpoints{.slots = 2});
+    const auto y     = world(h);
+    Kokkos::deep_copy(space, net.gradients().values(), 0.0);
+    const auto dx = tape.pullback(h, dy, x);
+    return std::tuple(y, world(dx), summed(net.gradients().values(), mesh.communicator()));
+  };
+  const auto a = by_hand();
+  const auto b = by_loop();
+  EXPECT_EQ(std::get<0>(a), std::get<0>(b));
+  expect_near(std::get<1>(b), std::get<1>(a), 1e-14);
+  expect_near(std::get<2>(b), std::get<2>(a), 1e-14);
+  EXPECT_LT(dot_product_error(space, step, x, dy, dy), 1e-13);
+}
+
+TEST(Structs, KeepActivationsInTwoBytes) {
+  const auto m = model<double>(Network{});
+  const Mesh<Lat, Lon> mesh(MPI_COMM_WORLD, {0, 0});
+  const auto net = domain_parallel<Lat, Lon>(m, mesh);
+  const auto exact = run(net, {1, 2, 13, 11});
+  const auto whole = net.memory().activations;
+  net.keep_activations(LowPrecision::bfloat16);
+  const auto rounded = run(net, {1, 2, 13, 11});
+  EXPECT_NE(rounded.y, exact.y);
+  expect_near(rounded.y, exact.y, 0.05);
+  EXPECT_LT(net.memory().activations, whole / 2);
+  expect_pair(net, {1, 2, 13, 11}, false);
+  expect_steady(net, {1, 2, 13, 11});
+}
+
+struct WithBlock {
+  Conv3 stem{2, 4};
+  decltype(block(Conv3{4, 4}, SiLU{}, Conv3{4, 4})) tail = block(Conv3{4, 4}, SiLU{}, Conv3{4, 4});
+  auto operator()(auto& m, const auto& x) const { return m.run(tail, m.run(stem, x)); }
+};
+
+TEST(Structs, MergeTheExchangesOfBlocks) {
+  const auto m = model<double>(WithBlock{});
+  const Mesh<Lat, Lon> mesh(MPI_COMM_WORLD, {0, 0});
+  const auto plain  = domain_parallel<Lat, Lon>(m, mesh);
+  const auto merged = domain_parallel<Lat, Lon>(m, mesh, merge_halos<MergeAlways>());
+  EXPECT_EQ(conversion_report(m, merged).layers[1].merged, "tail.0 to tail.2, halo 2+2 x 2+2");
+  const auto a = run(plain, {1, 2, 13, 11}), b = run(merged, {1, 2, 13, 11});
+  EXPECT_EQ(a.y, b.y);
+  expect_near(b, a, 1e-12);
+}
+
+struct Copies {
+  Conv3 conv{2, 2};
+  auto operator()(auto& m, const auto& x) const {
+    const Conv3 copy = conv;
+    return m.run(copy, x);
+  }
+};
+
+TEST(Structs, RefuseWhatTheyCannotRun) {
+  const Mesh<Lat, Lon> mesh(MPI_COMM_WORLD, {0, 0});
+  const auto net = domain_parallel<Lat, Lon>(model<double>(Copies{}), mesh);
+  const auto x   = net.input("x", {1, 2, 9, 8});
+  EXPECT_NE(message_thrown_by<ArgumentError>([&] {
+              net.prepare(x);
+            }).find("isn't a member of the model's struct"),
+            std::string::npos);
+  const auto bottleneck = domain_parallel<Lat, Lon>(model<double>(Bottleneck{{3, 3}, {3, 3}}), mesh);
+  const auto y          = bottleneck.input("y", {1, 3, 9, 8});
+  EXPECT_NE(message_thrown_by<ArgumentError>([&] {
+              bottleneck.pullback(Space(), y, y, y);
+            }).find("there was none"),
+            std::string::npos);
+}
+
+}  // namespace
