@@ -82,8 +82,8 @@ TEST(Structs, AreTheSameModelAsAList) {
     const auto one = domain_parallel<Lat, Lon>(list, mesh);
     const auto two = domain_parallel<Lat, Lon>(as_struct, mesh);
     for (const bool balanced : {true, false}) {
-      const Pieces cut = some_pieces({2, 2, 13, 11}, {1, 1, mesh.size<Lat>(), mesh.size<Lon>()},
-                                     balanced, random);
+      const Pieces cut =
+          some_pieces({2, 2, 13, 11}, {1, 1, mesh.size<Lat>(), mesh.size<Lon>()}, balanced, random);
       const WithTangent a = run_all(one, cut), b = run_all(two, cut);
       EXPECT_EQ(a.y, b.y);
       EXPECT_EQ(a.ty, b.ty);
@@ -109,8 +109,8 @@ TEST(Structs, NameTheirParametersByMembers) {
                        "encoder.blocks.1.conv2.bias", "down.weight", "down.bias", "norms.0.weight",
                        "norms.0.bias", "up.weight", "up.bias", "head.weight", "head.bias"}));
   const auto& module = m.get<"encoder.blocks.1.conv2">();
-  EXPECT_EQ(module.weight().data(), m.parameters().values().data() +
-                                        m.parameters().entries()[8].offset);
+  EXPECT_EQ(module.weight().data(),
+            m.parameters().values().data() + m.parameters().entries()[8].offset);
   EXPECT_THROW(m.get<"encoder.blocks.2.conv2">(), std::out_of_range);
   const Mesh<Lat, Lon> mesh(MPI_COMM_WORLD, {0, 0});
   const auto report = conversion_report(m, domain_parallel<Lat, Lon>(m, mesh));
@@ -128,7 +128,7 @@ struct Branches {
   auto operator()(auto& m, const auto& x, const auto& z) const {
     const auto h = m.run(first, x);
     const auto a = m.run(globe, h), b = m.run(wide, h), c = m.run(first, x);
-    const auto sum = m.run(Axpby{0.5, 2.0}, m.run(Add{}, a, b), m.run(again, m.run(again, z)));
+    const auto sum  = m.run(Axpby{0.5, 2.0}, m.run(Add{}, a, b), m.run(again, m.run(again, z)));
     const auto rows = m.run(Split{2, {4, 2, 7}}, c);
     const auto back = m.run(Concatenate{2}, std::tuple(rows[2], rows[0], rows[1]));
     return std::tuple(m.run(Add{}, sum, back), h, m.run(Roll{3, 2}, m.run(Flip{2}, sum)));
@@ -153,16 +153,18 @@ std::vector<std::vector<double>> run_branches(const Net& net, const MeshType&, c
   Kokkos::deep_copy(space, net.gradients().values(), 0.0);
   net.pullback(space, dx, dz, dy, x, z);
   space.fence("gradients");
-  std::vector<std::vector<double>> all{
-      world(std::get<0>(y)), world(std::get<1>(y)),
-      world(std::get<2>(y)), world(dx), world(dz),
-      summed(net.gradients().values(), x.communicator())};
+  std::vector<std::vector<double>> all{world(std::get<0>(y)),
+                                       world(std::get<1>(y)),
+                                       world(std::get<2>(y)),
+                                       world(dx),
+                                       world(dz),
+                                       summed(net.gradients().values(), x.communicator())};
   // <dy, J t> = <J' dy, t>
   const auto tx = x.like("tx"), tz = z.like("tz");
   fill(tx, 0.5);
   fill(tz, 0.6);
   net.pushforward(space, ty, tx, tz, x, z);
-  const double left  = dot(space, std::get<0>(ty), std::get<0>(dy)) +
+  const double left = dot(space, std::get<0>(ty), std::get<0>(dy)) +
                       dot(space, std::get<1>(ty), std::get<1>(dy)) +
                       dot(space, std::get<2>(ty), std::get<2>(dy));
   const double right = dot(space, tx, dx) + dot(space, tz, dz);
@@ -185,8 +187,8 @@ TEST(Structs, HaveSeveralInputsAndOutputsAndReadersOfOneValue) {
     const Mesh<Lat, Lon> mesh(MPI_COMM_WORLD, shape);
     const auto net = domain_parallel<Lat, Lon>(m, mesh);
     for (const bool balanced : {true, false}) {
-      const Pieces cut = some_pieces({2, 2, 13, 11}, {1, 1, mesh.size<Lat>(), mesh.size<Lon>()},
-                                     balanced, random);
+      const Pieces cut =
+          some_pieces({2, 2, 13, 11}, {1, 1, mesh.size<Lat>(), mesh.size<Lon>()}, balanced, random);
       const auto here = run_branches(net, mesh, cut);
       for (std::size_t r = 0; r < here.size(); ++r) {
         SCOPED_TRACE(r);
@@ -221,9 +223,9 @@ TEST(Structs, ReadersOfOneValueGetTheirOwnHalos) {
   };
   const auto h = single(Conv3{2, 3}, m.get<"first">(), x);
   EXPECT_EQ(world(std::get<1>(y)), world(h));
-  const auto a = single(Globe3{3, 3}, m.get<"globe">(), h);
-  const auto b = single(Wide5{3, 3}, m.get<"wide">(), h);
-  const auto c = single(Conv1{3, 3}, m.get<"again">(), single(Conv1{3, 3}, m.get<"again">(), z));
+  const auto a  = single(Globe3{3, 3}, m.get<"globe">(), h);
+  const auto b  = single(Wide5{3, 3}, m.get<"wide">(), h);
+  const auto c  = single(Conv1{3, 3}, m.get<"again">(), single(Conv1{3, 3}, m.get<"again">(), z));
   auto expected = world(a);
   const auto wa = world(a), wb = world(b), wc = world(c), wh = world(h);
   // rows of h: 6 to 12, 0 to 3, 4 and 5
@@ -251,12 +253,12 @@ TEST(Structs, HaveAttention) {
   const Mesh<Lat, Lon> self(MPI_COMM_SELF, {1, 1}), mesh(MPI_COMM_WORLD, {0, 0});
   for (const bool twice : {false, true}) {
     Attentive attentive;
-    attentive.twice             = twice;
+    attentive.twice           = twice;
     attentive.attention.heads = 2;
     attentive.attention.shift = {2, 1};
-    const auto m                = model<double>(attentive);
-    const auto serial           = domain_parallel<>(m, self);
-    const auto sharded          = domain_parallel<Lat, Lon>(m, mesh);
+    const auto m              = model<double>(attentive);
+    const auto serial         = domain_parallel<>(m, self);
+    const auto sharded        = domain_parallel<Lat, Lon>(m, mesh);
     expect_near(run(sharded, {1, 4, 13, 11}), run(serial, {1, 4, 13, 11}), 1e-12);
     expect_pair(sharded, {1, 4, 13, 11});
     expect_steady(sharded, {1, 4, 13, 11});
@@ -306,7 +308,7 @@ TEST(Structs, AreOperations) {
 TEST(Structs, KeepActivationsInTwoBytes) {
   const auto m = model<double>(Network{});
   const Mesh<Lat, Lon> mesh(MPI_COMM_WORLD, {0, 0});
-  const auto net = domain_parallel<Lat, Lon>(m, mesh);
+  const auto net   = domain_parallel<Lat, Lon>(m, mesh);
   const auto exact = run(net, {1, 2, 13, 11});
   const auto whole = net.memory().activations;
   net.keep_activations(LowPrecision::bfloat16);
@@ -351,8 +353,9 @@ TEST(Structs, RefuseWhatTheyCannotRun) {
               net.prepare(x);
             }).find("isn't a member of the model's struct"),
             std::string::npos);
-  const auto bottleneck = domain_parallel<Lat, Lon>(model<double>(Bottleneck{{3, 3}, {3, 3}}), mesh);
-  const auto y          = bottleneck.input("y", {1, 3, 9, 8});
+  const auto bottleneck =
+      domain_parallel<Lat, Lon>(model<double>(Bottleneck{{3, 3}, {3, 3}}), mesh);
+  const auto y = bottleneck.input("y", {1, 3, 9, 8});
   EXPECT_NE(message_thrown_by<ArgumentError>([&] {
               bottleneck.pullback(Space(), y, y, y);
             }).find("there was none"),

@@ -81,7 +81,7 @@ class MergedRecord final
   using Plan                 = ChainWantsOf<typename Types::Cuts, Children...>;
   static constexpr int count = static_cast<int>(sizeof...(Children));
   using Fields = FieldsRecord<Types, typename Plan::type, NoWants<Types::Cuts::dims>, 1, Space>;
-  using Base                 = typename Types::Base;
+  using Base   = typename Types::Base;
 
  public:
   using Node       = MergedModule<Children...>;
@@ -287,8 +287,8 @@ struct NodeWants<Cuts, MergedList<Chains, Grouped, Children...>> : NodeWants<Cut
 template <class Recorder, class... Children>
 int run_node(Recorder& recorder, const MergedModule<Children...>& node, int x,
              const typename Recorder::Partitions*) {
-  using Record = MergedRecord<typename Recorder::ModelTypes, typename Recorder::execution_space,
-                              Children...>;
+  using Record =
+      MergedRecord<typename Recorder::ModelTypes, typename Recorder::execution_space, Children...>;
   return recorder.template record<typename Record::Wants>(
       std::make_unique<Record>(node), {x}, Record::partitions(node, recorder.partitions(x)),
       {false}, true);

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "shard/model/impl/layer_call.hpp"
 #include "shard/model/impl/struct_module.hpp"
 #include "shard/model/module.hpp"
 #include "shard/model/parameter_arena.hpp"
@@ -165,7 +166,7 @@ struct ModuleBuilder {
       if constexpr (is_node<Member>()) {
         constexpr auto own     = member_name_v<S, I>;
         const std::string name = prefix.empty() ? own.text : prefix + "." + own.text;
-        auto module = make_member(name, std::shared_ptr<const Member>(self, &member));
+        auto module            = make_member(name, std::shared_ptr<const Member>(self, &member));
         std::tuple<Child<own, decltype(module)>> first{{std::move(module)}};
         return std::tuple_cat(std::move(first), members_from<I + 1>(prefix, self));
       } else {
@@ -184,8 +185,8 @@ struct ModuleBuilder {
   }
   template <class Array>
   auto make_array(const std::string& name, const std::shared_ptr<const Array>& array) {
-    using Item   = typename ArrayItem<Array>::type;
-    using M      = decltype(make_member(name, std::shared_ptr<const Item>()));
+    using Item = typename ArrayItem<Array>::type;
+    using M    = decltype(make_member(name, std::shared_ptr<const Item>()));
     ModuleArray<M> modules;
     for (const Item& item : *array)
       modules.items.push_back(make_member(name + "." + std::to_string(modules.items.size()),
@@ -204,7 +205,12 @@ struct ModuleBuilder {
   }
   template <std::size_t I, class Layer>
   auto make_child(const std::string& prefix, const Layer& layer) {
-    using Inner            = Unnamed<Layer>;
+    using Inner = Unnamed<Layer>;
+    static_assert(
+        layer_inputs<typename Inner::type>() == 1,
+        "a layer of a list has one input, and this one has several, as attention has "
+        "queries, keys and values: make the model a struct (shard::model), whose function "
+        "passes them");
     constexpr auto given   = Inner::name;
     const std::string own  = given.size() > 0 ? given.text : std::to_string(I);
     const std::string name = prefix.empty() ? own : prefix + "." + own;
@@ -440,9 +446,8 @@ auto make_model(const Count& count, const Make& make) {
 template <class T, class Memory = Kokkos::DefaultExecutionSpace::memory_space, class... Layers>
 auto sequential(const Layers&... layers) {
   const std::tuple<Layers...> all{layers...};
-  return impl::make_model<T, Memory>(
-      impl::ModuleBuilder<T, Memory>::count(all),
-      [&](auto& builder) { return builder.make("", all); });
+  return impl::make_model<T, Memory>(impl::ModuleBuilder<T, Memory>::count(all),
+                                     [&](auto& builder) { return builder.make("", all); });
 }
 
 /// A model that is a struct: its members are layers, blocks (`block`, `residual`, `concat`), such
@@ -463,13 +468,13 @@ auto sequential(const Layers&... layers) {
 /// The struct is an aggregate without base classes, of at most 24 members. Local.
 template <class T, class Memory = Kokkos::DefaultExecutionSpace::memory_space, class S>
 auto model(const S& self) {
-  static_assert(impl::is_struct_of_modules<S>(),
-                "a model is a plain struct (an aggregate) with at least one member that is a layer, "
-                "a block or such a struct");
+  static_assert(
+      impl::is_struct_of_modules<S>(),
+      "a model is a plain struct (an aggregate) with at least one member that is a layer, "
+      "a block or such a struct");
   return impl::make_model<T, Memory>(
-      impl::ModuleBuilder<T, Memory>::count(self), [&](auto& builder) {
-        return builder.make_struct("", std::make_shared<const S>(self));
-      });
+      impl::ModuleBuilder<T, Memory>::count(self),
+      [&](auto& builder) { return builder.make_struct("", std::make_shared<const S>(self)); });
 }
 
 }  // namespace shard

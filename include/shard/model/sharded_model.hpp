@@ -111,8 +111,8 @@ std::array<Base, 1> as_array(const Base& y) {
 }
 template <class Base, class... More>
 std::array<Base, 1 + sizeof...(More)> as_array(const std::tuple<Base, More...>& y) {
-  return std::apply([](const auto&... one) { return std::array<Base, 1 + sizeof...(More)>{one...}; },
-                    y);
+  return std::apply(
+      [](const auto&... one) { return std::array<Base, 1 + sizeof...(More)>{one...}; }, y);
 }
 
 }  // namespace impl
@@ -132,12 +132,13 @@ class ShardedModel<T, Memory, StructModule<S, List>, MeshType, Axes>
   using Recorded::rank;
   /// Number of inputs.
   static constexpr std::size_t inputs = static_cast<std::size_t>(impl::model_inputs<S, Scope>());
-  using Input = Base;  ///< an input field; fields with halos convert
+  using Input                         = Base;  ///< an input field; fields with halos convert
   /// The output field, without halo, or a std::tuple of such.
-  using Output = typename impl::FieldsOfValues<
-      Base, decltype(impl::call_model(std::declval<const S&>(), std::declval<Scope&>(),
-                                      std::declval<const std::vector<int>&>(),
-                                      std::make_index_sequence<inputs>{}))>::type;
+  using Output =
+      typename impl::FieldsOfValues<Base, decltype(impl::call_model(
+                                              std::declval<const S&>(), std::declval<Scope&>(),
+                                              std::declval<const std::vector<int>&>(),
+                                              std::make_index_sequence<inputs>{}))>::type;
 
   /// For the library's own use: see domain_parallel.
   template <class Original>
@@ -241,8 +242,7 @@ class ShardedModel<T, Memory, StructModule<S, List>, MeshType, Axes>
   std::tuple<Outputs...> made(const std::vector<Partitions>& partitions,
                               const std::tuple<Outputs...>*) const {
     return [&]<std::size_t... I>(std::index_sequence<I...>) {
-      return std::tuple<Outputs...>{
-          Outputs("shard::model output", this->mesh(), partitions[I])...};
+      return std::tuple<Outputs...>{Outputs("shard::model output", this->mesh(), partitions[I])...};
     }
     (std::index_sequence_for<Outputs...>{});
   }

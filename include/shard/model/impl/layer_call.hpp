@@ -42,9 +42,9 @@ auto state_of(const Layer& layer, const Inputs& x, std::index_sequence<I...>) {
 template <class Layer, class X, int N>
 struct StateOf {
   static constexpr auto inputs = static_cast<std::size_t>(N);
-  using type = decltype(state_of(std::declval<const Layer&>(),
-                                 std::declval<const std::array<X, inputs>&>(),
-                                 std::make_index_sequence<inputs>{}));
+  using type =
+      decltype(state_of(std::declval<const Layer&>(), std::declval<const std::array<X, inputs>&>(),
+                        std::make_index_sequence<inputs>{}));
 };
 
 /// A layer's output partitions: from those of all inputs, from the first one's, or those.

@@ -117,9 +117,9 @@ class LayerRecord final
           Types, typename InputWants<typename M::layer_type, typename Types::Cuts, N>::type,
           typename OutputWants<typename M::layer_type, typename Types::Cuts>::type, N, Space> {
  public:
-  using Layer = typename M::layer_type;
-  using Wants = typename InputWants<Layer, typename Types::Cuts, N>::type;
-  using Gives = typename OutputWants<Layer, typename Types::Cuts>::type;
+  using Layer  = typename M::layer_type;
+  using Wants  = typename InputWants<Layer, typename Types::Cuts, N>::type;
+  using Gives  = typename OutputWants<Layer, typename Types::Cuts>::type;
   using Fields = FieldsRecord<Types, Wants, Gives, N, Space>;
   using typename Fields::In;
   using typename Fields::Out;
@@ -135,9 +135,7 @@ class LayerRecord final
       module_.layer().use_buffers(*state_, module_.buffers());
   }
   void apply(const Space& space) override { apply_to(space, std::make_index_sequence<inputs>{}); }
-  void pushforward(const Space& space) override {
-    push(space, std::make_index_sequence<inputs>{});
-  }
+  void pushforward(const Space& space) override { push(space, std::make_index_sequence<inputs>{}); }
   void pullback(const Space& space, const std::vector<bool>& wanted) override {
     pull(space, wanted);
   }

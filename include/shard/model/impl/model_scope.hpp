@@ -79,8 +79,8 @@ class ModelScope {
     else
       return value(number_of(op, nullptr, x...));
   }
-  /// y = the values one after the other in a dimension. Along channels (1) the others may have other
-  /// partitions in space than the first.
+  /// y = the values one after the other in a dimension. Along channels (1) the others may have
+  /// other partitions in space than the first.
   template <class... X>
   Value run(const shard::Concatenate& op, const std::tuple<X...>& x) {
     require_dimension("Concatenate", op.dim, Cuts::rank);
@@ -199,8 +199,8 @@ class ModelScope {
 template <class S, class Scope, int N = 1>
 constexpr int model_inputs() {
   constexpr bool fits = []<int... I>(std::integer_sequence<int, I...>) {
-    return std::is_invocable_v<const S&, Scope&,
-                               decltype((void(I), std::declval<const typename Scope::Value&>()))...>;
+    return std::is_invocable_v<
+        const S&, Scope&, decltype((void(I), std::declval<const typename Scope::Value&>()))...>;
   }
   (std::make_integer_sequence<int, N>{});
   static_assert(fits || N < 16,

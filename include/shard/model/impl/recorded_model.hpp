@@ -24,8 +24,8 @@ namespace shard::impl {
 template <class Recorder, class Root>
 void record_model(Recorder& recorder, const Root& root,
                   const std::vector<typename Recorder::Partitions>& in) {
-  const int x = recorder.template input<typename NodeWants<typename Recorder::Cuts, Root>::type>(
-      in.front());
+  const int x =
+      recorder.template input<typename NodeWants<typename Recorder::Cuts, Root>::type>(in.front());
   recorder.finish({run_node(recorder, root, x, nullptr)});
 }
 /// Records a struct.

@@ -35,21 +35,21 @@ inline constexpr char tag_of_type = 0;
 template <class Types, class MeshType, class Space>
 class Recorder {
  public:
-  using T          = typename Types::value_type;
+  using T               = typename Types::value_type;
   using ModelTypes      = Types;
   using execution_space = Space;
-  using Cuts       = typename Types::Cuts;
-  using Base       = typename Types::Base;
-  using Partitions = typename Types::Partitions;
-  using Record     = ModelRecord<Base, Space>;
+  using Cuts            = typename Types::Cuts;
+  using Base            = typename Types::Base;
+  using Partitions      = typename Types::Partitions;
+  using Record          = ModelRecord<Base, Space>;
 
   explicit Recorder(const MeshType& mesh) : mesh_(mesh) {}
 
   /// An input of the model, a field with these wants. Collective over the mesh.
   template <class InWants>
   int input(const Partitions& partitions) {
-    const int value = new_value<typename Types::template Field<InWants>>(
-        "shard::model input", partitions, -1);
+    const int value =
+        new_value<typename Types::template Field<InWants>>("shard::model input", partitions, -1);
     Value& v = values_[at(value)];
     v.fixed  = true;
     widen<InWants>(v);
@@ -60,7 +60,7 @@ class Recorder {
   /// The output of a module that is applied to values. Collective over the mesh.
   template <class M, class... V>
   int run(const M& module, const Partitions& partitions, V... input) {
-    using OneRecord = LayerRecord<Types, M, static_cast<int>(sizeof...(V)), Space>;
+    using OneRecord   = LayerRecord<Types, M, static_cast<int>(sizeof...(V)), Space>;
     const auto passes = [&](std::size_t i, int value) {
       if constexpr (requires { module.layer().passes(i); })
         return module.layer().passes(i) && this->partitions(value) == partitions;
@@ -131,14 +131,12 @@ class Recorder {
     plan_.close();
     for (std::size_t v = 0; v < values_.size(); ++v) {
       // one memory, one halo
-      const int home = plan_.home(static_cast<int>(v));
+      const int home  = plan_.home(static_cast<int>(v));
       values_[v].halo = values_[at(home)].halo;
     }
   }
   /// The partitions of an output.
-  const Partitions& output_partitions(int number) const {
-    return partitions(outputs_[at(number)]);
-  }
+  const Partitions& output_partitions(int number) const { return partitions(outputs_[at(number)]); }
 
   /// Allocates the values, and makes the operations' states. If `apart`, values that are read in
   /// the pullback are stored in this format in between. Collective over the mesh.
@@ -251,19 +249,19 @@ class Recorder {
   std::size_t output_count() const { return outputs_.size(); }
 
  private:
-  using Memory = typename Base::memory_space;
-  using Array  = Kokkos::View<T*, Kokkos::LayoutRight, Memory>;
+  using Memory                     = typename Base::memory_space;
+  using Array                      = Kokkos::View<T*, Kokkos::LayoutRight, Memory>;
   static constexpr int dims        = Cuts::dims;
   static constexpr std::size_t all = static_cast<std::size_t>(dims);
 
   struct Value {
     Geometry geometry;
     Partitions partitions;
-    std::array<LowHigh, all> halo{};            ///< in space, of its memory
-    std::array<const void*, all> boundary{};    ///< of a halo: its type
-    bool fixed = false;                         ///< the user's memory
-    bool gives = false;                         ///< its halo was filled by a HaloExchange
-    std::vector<int> copies;                    ///< values with other boundaries
+    std::array<LowHigh, all> halo{};          ///< in space, of its memory
+    std::array<const void*, all> boundary{};  ///< of a halo: its type
+    bool fixed = false;                       ///< the user's memory
+    bool gives = false;                       ///< its halo was filled by a HaloExchange
+    std::vector<int> copies;                  ///< values with other boundaries
   };
 
   static std::size_t at(int i) { return static_cast<std::size_t>(i); }
@@ -275,7 +273,8 @@ class Recorder {
   template <class Op, class P, class... V>
   static constexpr bool has_output_partitions_v = requires(const Op& op, const P& p) {
     op.output_partitions((void(std::declval<V>()), p)...);
-  } || requires(const Op& op, const P& p) { op.output_partitions(p); };
+  }
+  || requires(const Op& op, const P& p) { op.output_partitions(p); };
   /// A field without memory that is like a value.
   Base prototype(int value) const { return field_in(values_[at(value)], nullptr); }
 
@@ -416,7 +415,8 @@ class Recorder {
     kept_.assign(values_.size(), {});
     kept_values_ = 0;
     for (std::size_t v = 0; v < values_.size(); ++v)
-      if (plan_.is_stored(static_cast<int>(v)) && plan_.home(static_cast<int>(v)) == static_cast<int>(v)) {
+      if (plan_.is_stored(static_cast<int>(v)) &&
+          plan_.home(static_cast<int>(v)) == static_cast<int>(v)) {
         kept_[v].count  = bytes_of(values_[v]) / static_cast<index_t>(sizeof(T));
         kept_[v].format = format;
         kept_values_ += (kept_[v].count + 31) / 32 * 32;  // each begins at a multiple of 64 bytes
@@ -436,7 +436,8 @@ class Recorder {
     if (!apart_ || !plan_.operations[r].reads) return;
     const std::vector<int>& in = plan_.operations[r].inputs;
     for (std::size_t i = 0; i < in.size(); ++i)
-      if (plan_.is_stored(in[i]) && std::count(in.begin(), in.begin() + static_cast<std::ptrdiff_t>(i), in[i]) == 0)
+      if (plan_.is_stored(in[i]) &&
+          std::count(in.begin(), in.begin() + static_cast<std::ptrdiff_t>(i), in[i]) == 0)
         kept_[at(in[i])].restore(space);
   }
 

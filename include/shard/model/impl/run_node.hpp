@@ -27,8 +27,8 @@ struct NodeWants<Cuts, Module<T, Memory, Layer>> {
   using type = LayerWants<Layer, Cuts>;
 };
 template <class Cuts, class First, class... Children>
-struct NodeWants<Cuts, ModuleList<First, Children...>>
-    : NodeWants<Cuts, decltype(First::module)> {};
+struct NodeWants<Cuts, ModuleList<First, Children...>> : NodeWants<Cuts, decltype(First::module)> {
+};
 template <class Cuts, class List>
 struct NodeWants<Cuts, ResidualModule<List>> : NodeWants<Cuts, List> {};
 template <class Cuts, class List>
@@ -47,10 +47,6 @@ constexpr int meeting_child() {
 template <class Recorder, class T, class Memory, class Layer>
 int run_node(Recorder& recorder, const Module<T, Memory, Layer>& module, int x,
              const typename Recorder::Partitions* meet) {
-  static_assert(layer_inputs<Layer>() == 1,
-                "a layer of a list has one input, and this one has several, as attention has "
-                "queries, keys and values: make the model a struct (shard::model), whose function "
-                "passes them");
   auto out = partitions_after(module.layer(), recorder.partitions(x));
   if constexpr (can_meet_v<Layer>)
     if (meet != nullptr)
@@ -67,8 +63,8 @@ int run_node(Recorder& recorder, const ResidualModule<List>& node, int x,
              const typename Recorder::Partitions*) {
   const auto in = recorder.partitions(x);
   const int f   = run_node(recorder, node.inner, x, &in);
-  return recorder.run_operation(AddSkip{}, typename Recorder::Partitions(recorder.partitions(f)),
-                                f, x);
+  return recorder.run_operation(AddSkip{}, typename Recorder::Partitions(recorder.partitions(f)), f,
+                                x);
 }
 /// y's channels are x's, then f(x)'s.
 template <class Recorder, class List>
@@ -89,8 +85,8 @@ int run_node(Recorder& recorder, const ModuleList<Children...>& list, int x,
   std::vector<Partitions> levels;  // inputs of the children so far
   int number        = 0;
   const auto record = [&](const auto& child) {
-    const auto& node = child.module;
-    using Node       = std::remove_cvref_t<decltype(node)>;
+    const auto& node        = child.module;
+    using Node              = std::remove_cvref_t<decltype(node)>;
     const Partitions* meets = number == meeting ? meet : nullptr;
     if constexpr (node_can_meet_v<Node>)
       if (meets == nullptr) {
@@ -105,7 +101,7 @@ int run_node(Recorder& recorder, const ModuleList<Children...>& list, int x,
     levels.push_back(recorder.partitions(x));
     // after the search: meets may be in levels
     const Partitions met = meets != nullptr ? *meets : Partitions{};
-    x = run_node(recorder, node, x, meets != nullptr ? &met : nullptr);
+    x                    = run_node(recorder, node, x, meets != nullptr ? &met : nullptr);
     ++number;
   };
   std::apply([&](const auto&... child) { (record(child), ...); }, list.children);

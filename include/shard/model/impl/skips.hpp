@@ -52,8 +52,8 @@ struct AddSkip {
   }
 };
 
-/// Concatenate of `N` inputs, as an operation that takes them one by one. Where channels are joined,
-/// y has the first input's partitions in space, and others may have other ones.
+/// Concatenate of `N` inputs, as an operation that takes them one by one. Where channels are
+/// joined, y has the first input's partitions in space, and others may have other ones.
 template <int N>
 struct ConcatenateFields {
   static constexpr LayerSharding sharding = LayerSharding::moving;
@@ -77,14 +77,18 @@ struct ConcatenateFields {
     else
       op.apply(space, y, std::tuple<X...>(x...));
   }
+  // constrained, because a pushforward may also take the values
   template <class Space, class TY, class... TX>
-  void pushforward(const Space& space, const TY& ty, const TX&... tx) const {
+  requires(sizeof...(TX) == static_cast<std::size_t>(N)) void pushforward(const Space& space,
+                                                                          const TY& ty,
+                                                                          const TX&... tx) const {
     apply(space, ty, tx...);
   }
   /// dx... from (dx..., dy).
   template <class Space, class... DXAndDY>
-  requires(sizeof...(DXAndDY) == static_cast<std::size_t>(N) + 1) void pullback(
-      const Space& space, const DXAndDY&... all) const {
+  requires(sizeof...(DXAndDY) ==
+           static_cast<std::size_t>(N) + 1) void pullback(const Space& space,
+                                                          const DXAndDY&... all) const {
     const auto d    = std::tie(all...);
     const auto& dy  = std::get<static_cast<std::size_t>(N)>(d);
     index_t first   = 0;

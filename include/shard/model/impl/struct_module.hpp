@@ -34,12 +34,16 @@ struct ModuleArray {
 namespace impl {
 
 template <class X>
-inline constexpr bool is_layer_v = requires { sharding_rule<X>::value; } ||
-    requires { typename X::template Parameters<double, Kokkos::HostSpace>; };
+inline constexpr bool is_layer_v = requires {
+  sharding_rule<X>::value;
+}
+|| requires { typename X::template Parameters<double, Kokkos::HostSpace>; };
 /// Whether it says so itself: see autodiff/operation.hpp.
 template <class X>
-inline constexpr bool is_operation_v = requires { X::takes_not_wanted; } ||
-    requires { X::remembers; };
+inline constexpr bool is_operation_v = requires {
+  X::takes_not_wanted;
+}
+|| requires { X::remembers; };
 template <class X>
 inline constexpr bool is_block_v = false;
 template <class... Layers>
