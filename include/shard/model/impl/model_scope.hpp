@@ -182,8 +182,25 @@ class ModelScope {
       if constexpr (sizeof...(X) == 1 && can_meet_v<Op>)
         return run_node(recorder_, module, x.number()..., meet);
       else
-        return recorder_.run(module, recorder_.partitions_after(op, x.number()...), x.number()...);
+        return run_aligned(module, std::index_sequence_for<X...>{}, x.number()...);
     }
+  }
+  /// An operation of several inputs, all with the first one's partitions of batch and space if they
+  /// have its extents.
+  template <class M, std::size_t... I, class First, class... More>
+  int run_aligned(const M& module, std::index_sequence<I...>, First first, More... more) {
+    const int in[] = {first, aligned(first, more)...};
+    return recorder_.run(module, recorder_.partitions_after(module.layer(), in[I]...), in[I]...);
+  }
+  int aligned(int first, int value) {
+    const Partitions to = recorder_.partitions(first), from = recorder_.partitions(value);
+    Partitions moved = to;
+    moved[1]         = from[1];
+    bool same_world  = true;
+    for (std::size_t d = 0; d < to.size(); ++d)
+      same_world = same_world && (d == 1 || to[d].size() == from[d].size());
+    return !same_world || moved == from ? value
+                                        : recorder_.run_operation(CopyValue{}, moved, value);
   }
   [[noreturn]] static void throw_not_a_member() {
     throw_argument("model",
