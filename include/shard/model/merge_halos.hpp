@@ -99,7 +99,7 @@ class MergedRecord final
   }
   /// Allocates the intermediate values.
   void build() override {
-    const In& x    = Fields::x_[0];
+    const In& x    = Fields::in(FieldKind::values)[0];
     auto layers    = Plan::layers;
     std::size_t at = 0;
     std::apply([&](const auto&... c) { (read_figures(layers[at++], c.module.layer()), ...); },
@@ -117,8 +117,8 @@ class MergedRecord final
   }
 
   void apply(const Space& space) override {
-    const Base& y = Fields::y_;
-    const In& x   = Fields::x_[0];
+    const Base& y = Fields::out(FieldKind::values);
+    const In& x   = Fields::in(FieldKind::values)[0];
     require(y);
     exchange(space, x);
     for_layers(space, [&]<int L>(Index<L>, const auto& here) {
@@ -128,8 +128,8 @@ class MergedRecord final
     mark_written(space, y);
   }
   void pushforward(const Space& space) override {
-    const Base& ty = Fields::ty_;
-    const In &tx = Fields::tx_[0], &x = Fields::x_[0];
+    const Base& ty = Fields::out(FieldKind::tangents);
+    const In &tx = Fields::in(FieldKind::tangents)[0], &x = Fields::in(FieldKind::values)[0];
     require(ty);
     make_partners();
     exchange_tangent(space, tx);
@@ -141,12 +141,12 @@ class MergedRecord final
     mark_written(space, ty);
   }
   void pullback(const Space& space, const std::vector<bool>& wanted) override {
-    require(Fields::dy_);
+    require(Fields::out(FieldKind::adjoints));
     const int least = wanted[0] ? 0 : first_learning();
     if (least >= count) return;
     make_partners();
     pull<count - 1>(space, least, wanted[0]);
-    if (wanted[0]) exchange_adjoint(space, Fields::dx_[0]);
+    if (wanted[0]) exchange_adjoint(space, Fields::in(FieldKind::adjoints)[0]);
   }
 
  private:
@@ -249,11 +249,11 @@ class MergedRecord final
   template <int L>
   void pull(const Space& space, int least, bool wants_dx) {
     using M         = std::remove_cvref_t<decltype(std::get<L>(node_.children).module)>;
-    const In& x     = Fields::x_[0];
+    const In& x     = Fields::in(FieldKind::values)[0];
     const auto here = layer<L>(space);
     const auto from = [&] {
       if constexpr (L + 1 == count)
-        return owned_input(Fields::dy_);
+        return owned_input(Fields::out(FieldKind::adjoints));
       else
         return as_const(level_block(levels_[L + 1], batch_, partners_[L + 1].data(), false));
     }();
@@ -266,7 +266,8 @@ class MergedRecord final
       if (levels_[L].any_beyond) OutsideKernels<Space, T>::gather(space, to, levels_[L].edges);
       pull<L - 1>(space, least, wants_dx);
     } else if (wants_dx) {
-      here.pullback_input(haloed_block(local(Fields::dx_[0])), from, input<L>(values_, x));
+      here.pullback_input(haloed_block(local(Fields::in(FieldKind::adjoints)[0])), from,
+                          input<L>(values_, x));
     }
   }
 

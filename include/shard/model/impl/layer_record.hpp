@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -30,6 +31,9 @@ struct ModelTypes {
   using Partitions = std::array<Partition, static_cast<std::size_t>(Cuts::rank)>;
 };
 
+/// What fields an operation works on.
+enum class FieldKind : std::uint8_t { values, tangents, adjoints };
+
 /// One operation of a model on its fields. None of its functions allocates, except `build`.
 template <class Base, class Space>
 struct ModelRecord {
@@ -38,12 +42,10 @@ struct ModelRecord {
   ModelRecord& operator=(const ModelRecord&) = delete;
   virtual ~ModelRecord()                     = default;
 
-  /// Gives it the fields; their values don't matter, their memory stays until the next call.
-  virtual void see_values(const Base& y, const std::vector<Base>& x)     = 0;
-  virtual void see_tangents(const Base& ty, const std::vector<Base>& tx) = 0;
-  /// Those dx that are never asked for may be empty.
-  virtual void see_adjoints(const Base& dy, const std::vector<Base>& dx) = 0;
-  /// Makes the operation's state. After the first see_values. Collective over the mesh.
+  /// Gives it fields of a kind, whose values don't matter; their memory stays until the next call.
+  /// Adjoints of inputs that are never asked for may be empty.
+  virtual void see(FieldKind kind, const Base& output, const std::vector<Base>& inputs) = 0;
+  /// Makes the operation's state. After it has seen values. Collective over the mesh.
   virtual void build() = 0;
 
   virtual void apply(const Space& space)       = 0;
@@ -75,29 +77,24 @@ class FieldsRecord : public ModelRecord<typename Types::Base, Space> {
   using In   = typename Types::template Field<InWants>;
   using Out  = typename Types::template Field<OutWants>;
 
-  void see_values(const Base& y, const std::vector<Base>& x) override {
-    y_ = FieldAccess::same<Out>(y);
-    see(x_, x);
-  }
-  void see_tangents(const Base& ty, const std::vector<Base>& tx) override {
-    ty_ = FieldAccess::same<Out>(ty);
-    see(tx_, tx);
-  }
-  void see_adjoints(const Base& dy, const std::vector<Base>& dx) override {
-    dy_ = FieldAccess::same<Out>(dy);
-    see(dx_, dx);
+  void see(FieldKind kind, const Base& output, const std::vector<Base>& inputs) override {
+    Seen& seen = seen_[static_cast<std::size_t>(kind)];
+    seen.out   = FieldAccess::same<Out>(output);
+    for (std::size_t i = 0; i < seen.in.size(); ++i)
+      seen.in[i] = FieldAccess::is_made(inputs[i]) ? FieldAccess::same<In>(inputs[i]) : In();
   }
 
  protected:
   using Inputs = std::array<In, static_cast<std::size_t>(N)>;
-  Out y_, ty_, dy_;
-  Inputs x_, tx_, dx_;
+  struct Seen {
+    Out out;
+    Inputs in;
+  };
+  const Out& out(FieldKind kind) const { return seen_[static_cast<std::size_t>(kind)].out; }
+  const Inputs& in(FieldKind kind) const { return seen_[static_cast<std::size_t>(kind)].in; }
 
  private:
-  static void see(Inputs& as, const std::vector<Base>& from) {
-    for (std::size_t i = 0; i < as.size(); ++i)
-      as[i] = FieldAccess::is_made(from[i]) ? FieldAccess::same<In>(from[i]) : In();
-  }
+  std::array<Seen, 3> seen_;
 };
 
 /// What the operation needs of its inputs: a layer with one input may be a window.
@@ -130,7 +127,8 @@ class LayerRecord final
     if constexpr (std::is_same_v<State, NoState>)
       state_.emplace();
     else
-      state_.emplace(state_of(module_.layer(), x_, std::make_index_sequence<inputs>{}));
+      state_.emplace(
+          state_of(module_.layer(), in(FieldKind::values), std::make_index_sequence<inputs>{}));
     if constexpr (requires { module_.layer().use_buffers(*state_, module_.buffers()); })
       module_.layer().use_buffers(*state_, module_.buffers());
   }
@@ -145,12 +143,8 @@ class LayerRecord final
 
  private:
   using State = typename StateOf<Layer, In, N>::type;
-  using Fields::dx_;
-  using Fields::dy_;
-  using Fields::tx_;
-  using Fields::ty_;
-  using Fields::x_;
-  using Fields::y_;
+  using Fields::in;
+  using Fields::out;
   static constexpr std::size_t inputs = static_cast<std::size_t>(N);
 
   template <std::size_t... I>
@@ -159,11 +153,12 @@ class LayerRecord final
   }
   template <std::size_t... I>
   void apply_to(const Space& space, std::index_sequence<I...>) {
-    apply_module(module_, *state_, space, y_, x_[I]...);
+    apply_module(module_, *state_, space, out(FieldKind::values), in(FieldKind::values)[I]...);
   }
   template <std::size_t... I>
   void push(const Space& space, std::index_sequence<I...>) {
-    push_module(module_, *state_, space, ty_, std::tie(tx_[I]...), std::tie(x_[I]...));
+    push_module(module_, *state_, space, out(FieldKind::tangents),
+                std::tie(in(FieldKind::tangents)[I]...), std::tie(in(FieldKind::values)[I]...));
   }
   /// Decides for each input whether its adjoint is wanted.
   template <class... DX>
@@ -171,13 +166,14 @@ class LayerRecord final
     if constexpr (sizeof...(DX) == inputs)
       pull_with(space, std::make_index_sequence<inputs>{}, dx...);
     else if (wanted[sizeof...(DX)])
-      pull(space, wanted, dx..., dx_[sizeof...(DX)]);
+      pull(space, wanted, dx..., in(FieldKind::adjoints)[sizeof...(DX)]);
     else
       pull(space, wanted, dx..., not_wanted);
   }
   template <std::size_t... I, class... DX>
   void pull_with(const Space& space, std::index_sequence<I...>, const DX&... dx) {
-    pull_module(module_, *state_, space, std::tie(dx...), dy_, std::tie(x_[I]...));
+    pull_module(module_, *state_, space, std::tie(dx...), out(FieldKind::adjoints),
+                std::tie(in(FieldKind::values)[I]...));
   }
 
   M module_;

@@ -473,17 +473,18 @@ class Recorder {
   }
   void show_values(std::size_t r) {
     const PlannedOperation& o = plan_.operations[r];
-    records_[r]->see_values(fields_[at(o.output)], picked(fields_, o.inputs));
+    records_[r]->see(FieldKind::values, fields_[at(o.output)], picked(fields_, o.inputs));
   }
   void show_tangents(std::size_t r) {
     const PlannedOperation& o = plan_.operations[r];
-    records_[r]->see_tangents(tangent_fields_[at(o.output)], picked(tangent_fields_, o.inputs));
+    records_[r]->see(FieldKind::tangents, tangent_fields_[at(o.output)],
+                     picked(tangent_fields_, o.inputs));
   }
   void show_adjoints(std::size_t p) {
     const PlannedPullback& pull = plan_.pullbacks[p];
     if (pull.operation >= 0)
-      records_[at(pull.operation)]->see_adjoints(adjoint_fields_[at(pull.dy)],
-                                                 picked(adjoint_fields_, pull.dx));
+      records_[at(pull.operation)]->see(FieldKind::adjoints, adjoint_fields_[at(pull.dy)],
+                                        picked(adjoint_fields_, pull.dx));
   }
 
   bool is_wanted(int buffer, const bool* wanted) const {
