@@ -128,7 +128,9 @@ struct Branches {
   auto operator()(auto& m, const auto& x, const auto& z) const {
     const auto h = m.run(first, x);
     const auto a = m.run(globe, h), b = m.run(wide, h), c = m.run(first, x);
-    const auto sum  = m.run(Axpby{0.5, 2.0}, m.run(Add{}, a, b), m.run(again, m.run(again, z)));
+    // a is a term of two sums
+    const auto two  = m.run(Add{}, m.run(Add{}, a, b), a);
+    const auto sum  = m.run(Axpby{0.5, 2.0}, two, m.run(again, m.run(again, z)));
     const auto rows = m.run(Split{2, {4, 2, 7}}, c);
     const auto back = m.run(Concatenate{2}, std::tuple(rows[2], rows[0], rows[1]));
     return std::tuple(m.run(Add{}, sum, back), h, m.run(Roll{3, 2}, m.run(Flip{2}, sum)));
@@ -232,9 +234,47 @@ TEST(Structs, ReadersOfOneValueGetTheirOwnHalos) {
   for (std::size_t i = 0; i < expected.size(); ++i) {
     const std::size_t column = i % 11, row = i / 11 % 13, map = i / 143;
     const std::size_t from = row < 7 ? row + 6 : row - 7;
-    expected[i] = 0.5 * (wa[i] + wb[i]) + 2.0 * wc[i] + wh[map * 143 + from * 11 + column];
+    expected[i] = 0.5 * (2.0 * wa[i] + wb[i]) + 2.0 * wc[i] + wh[map * 143 + from * 11 + column];
   }
   expect_near(world(std::get<0>(y)), expected, 1e-14);
+}
+
+/// The gradient of a kernel reads the halo that its own layer filled. The output is linear in it.
+TEST(Structs, GradientsReadTheHaloOfTheirOwnLayer) {
+  const auto m = model<double>(Branches{});
+  const Mesh<Lat, Lon> mesh(MPI_COMM_WORLD, {0, 0});
+  const Space space;
+  const auto net = domain_parallel<Lat, Lon>(m, mesh);
+  const auto x   = net.input("x", {1, 2, 13, 11});
+  const auto z   = net.input("z", {1, 3, 13, 11});
+  fill(x, 0.1);
+  fill(z, 0.7);
+  const auto y = net.output(x, z), dy = net.output(x, z);
+  fill(std::get<0>(dy), 0.2);
+  const auto cost = [&] {
+    net.apply(space, y, x, z);
+    return dot(space, std::get<0>(y), std::get<0>(dy));
+  };
+  cost();
+  Kokkos::deep_copy(space, net.gradients().values(), 0.0);
+  net.pullback(space, not_wanted, not_wanted, dy, x, z);
+  const auto gradients = summed(net.gradients().values(), mesh.communicator());
+  const auto change    = [&](std::size_t at, double by) {
+    const auto one = Kokkos::subview(net.parameters().values(), at);
+    double value   = 0.0;
+    Kokkos::deep_copy(value, one);
+    Kokkos::deep_copy(one, value + by);
+  };
+  for (const auto& entry : m.parameters().entries()) {
+    if (entry.name != "globe.weight" && entry.name != "wide.weight") continue;
+    const auto at = static_cast<std::size_t>(entry.offset);  // a corner of the window
+    change(at, 0.5);
+    const double up = cost();
+    change(at, -1.0);
+    const double down = cost();
+    change(at, 0.5);
+    EXPECT_NEAR(up - down, gradients[at], 1e-11 * std::abs(up)) << entry.name;
+  }
 }
 
 struct Attentive {
