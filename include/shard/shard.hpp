@@ -47,6 +47,7 @@ namespace shard {}
 #include "shard/layers/pointwise/activations.hpp"
 #include "shard/layers/pointwise/dropout.hpp"
 #include "shard/layers/pointwise/linear.hpp"
+#include "shard/layers/pointwise/multiply.hpp"
 #include "shard/layers/pointwise/pointwise.hpp"
 #include "shard/layers/pointwise/softmax.hpp"
 #include "shard/layers/pointwise/spatial_softmax.hpp"

@@ -98,6 +98,9 @@ double use(const shard::Mesh<Lat, Lon>& mesh) {
   auto steps = dropout.state(y);
   dropout.apply(space, steps, y, y);
   dropout.pullback(space, steps, dy, dy, y);
+  const Field gate("gate", mesh, y.partitions());
+  Multiply().apply(space, y, y, gate);
+  Multiply().pullback(space, dy, gate, dy, y, gate);
   const Linear linear_layer{16, 4};
   const auto p3 = make_parameters<T>(linear_layer, "3");
   const Kokkos::View<T**, Kokkos::LayoutRight> in("in", 8, 16), out("out", 8, 4);
