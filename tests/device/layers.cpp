@@ -109,6 +109,11 @@ double use(const shard::Mesh<Lat, Lon>& mesh) {
   auto of_channels = rms_norm.state(y);
   rms_norm.apply(space, of_channels, p4, y, y);
   rms_norm.pullback(space, of_channels, p4, p4, dy, dy, y);
+  const Modulated<GroupNorm> modulated{norm};
+  auto of_modulated = modulated.state(y);
+  modulated.apply(space, of_modulated, p2, y, y, gate, vectors);
+  modulated.pushforward(space, of_modulated, p2, p2, dy, dy, gate, vectors, y, gate, vectors);
+  modulated.pullback(space, of_modulated, p2, p2, dy, gate, vectors, dy, y, gate, vectors);
   LayerScale{4}.apply(space, p4, y, y);
   LayerScale{4}.pullback(space, p4, p4, dy, dy, y);
   const Field half("half", mesh, SwiGLU().output_partitions(y.partitions()));
