@@ -37,6 +37,7 @@ namespace shard {}
 #include "shard/layers/attention/attention.hpp"
 #include "shard/layers/attention/attention_ring.hpp"
 #include "shard/layers/layer_cost.hpp"
+#include "shard/layers/loss/crps.hpp"
 #include "shard/layers/loss/mean_error.hpp"
 #include "shard/layers/loss/mean_square.hpp"
 #include "shard/layers/norm/batch_norm.hpp"

@@ -54,6 +54,9 @@ double use(const shard::Mesh<Lat, Lon>& mesh) {
   const double loss = mean_square(space, z, t) + mean_square.pushforward(space, x, z, t) +
                       correlation(space, z, t, x);
   mean_square.pullback(space, z, z, t);
+  CRPS crps(z, t, {}, 0.0);
+  const double score = crps(space, z, t) + crps.pushforward(space, z, z, t);
+  crps.pullback(space, z, z, t);
   interpolate.pullback(space, dy, z);
   interpolate.template pullback<Determinism::ordered>(space, dy, z);
   up.pullback(space, p1, p1, dy, z, y);
@@ -129,7 +132,7 @@ double use(const shard::Mesh<Lat, Lon>& mesh) {
   const impl::StartProductKernel<T> start{
       out.data(), in.data(), 4, 1, 0, 1, 8, impl::Divisor::of(4)};  // with Kokkos Kernels alone
   impl::launch("start", space, start.items(), start);
-  return loss + dot(space, x, t);
+  return loss + score + dot(space, x, t);
 }
 
 double use_layers(const shard::Mesh<Lat, Lon>& mesh) {

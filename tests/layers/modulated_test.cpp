@@ -21,7 +21,7 @@ using broadcast::N4;
 using Field  = OutputOf<double, 2>;
 using Values = std::vector<double>;
 
-constexpr N4 n{2, 4, 5, 7};
+constexpr N4 n{2, 4, 3, 5};
 
 World<4> world_of(const N4& extents, Values v) {
   World<4> w(extents);
