@@ -122,6 +122,18 @@ double use(const shard::Mesh<Lat, Lon>& mesh) {
   const Field half("half", mesh, SwiGLU().output_partitions(y.partitions()));
   SwiGLU().apply(space, half, y);
   SwiGLU().pullback(space, dy, half, y);
+  const DropPath path{0.1};
+  path.apply(space, steps, y, y);
+  path.pullback(space, steps, dy, dy, y);
+  normal(space, y, 1, 2);
+  const Rotary rotary{2};
+  rotary.apply(space, rotary.state(y), y, y);
+  rotary.pullback(space, rotary.state(y), dy, dy, y);
+  const auto waves = WaveEmbedding<>::sinusoidal(8);
+  const Kokkos::View<T*> times("times", 3);
+  const auto embedded = waves.output(times);
+  waves.apply(space, embedded, times);
+  waves.pullback(space, times, embedded, times);
   const Linear linear_layer{16, 4};
   const auto p3 = make_parameters<T>(linear_layer, "3");
   const Kokkos::View<T**, Kokkos::LayoutRight> in("in", 8, 16), out("out", 8, 4);
