@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <string>
+#include <type_traits>
 
 #include "elementwise.hpp"
 #include "launch.hpp"
@@ -30,15 +31,37 @@ RotaryShape rotary_shape(std::string_view field, const Partition& channels, inde
 }
 
 void fill_rotary(double* table, index_t begin, index_t positions, index_t count, double theta) {
-  for (index_t p = 0; p < positions; ++p)
-    for (index_t i = 0; i < count / 2; ++i, table += 2) {
-      const double angle =
-          static_cast<double>(begin + p) *
-          std::pow(theta, -2.0 * static_cast<double>(i) / static_cast<double>(count));
-      table[0] = std::cos(angle);
-      table[1] = std::sin(angle);
+  double* const sines = table + count / 2 * positions;
+  for (index_t i = 0; i < count / 2; ++i) {
+    const double frequency =
+        std::pow(theta, -2.0 * static_cast<double>(i) / static_cast<double>(count));
+    for (index_t p = 0; p < positions; ++p) {
+      const double angle       = static_cast<double>(begin + p) * frequency;
+      table[i * positions + p] = std::cos(angle);
+      sines[i * positions + p] = std::sin(angle);
     }
+  }
 }
+
+/// Two features of a row before and after their rotation.
+template <class T>
+struct RotatedRow {
+  const T *x, *z;
+  T *y, *w;
+  const double *cosines, *sines;
+  double sign;
+
+  /// The steps are constants where they are 1 or 0, so that compilers vectorise.
+  template <class In, class Out, class Step>
+  KOKKOS_FORCEINLINE_FUNCTION void run(index_t count, In in, Out out, Step step) const {
+    for (index_t j = 0; j < count; ++j) {
+      const double cosine = cosines[j * step], sine = sign * sines[j * step];
+      const auto p = static_cast<double>(x[j * in]), q = static_cast<double>(z[j * in]);
+      y[j * out] = static_cast<T>(p * cosine - q * sine);
+      w[j * out] = static_cast<T>(q * cosine + p * sine);
+    }
+  }
+};
 
 /// Rotates pairs of features; copies the others, one in place of a pair.
 template <class T>
@@ -68,15 +91,19 @@ struct RotaryKernel {
       for (index_t j = 0; j < r.count; ++j) y[j * out] = x[j * in];
       return;
     }
-    const index_t position = shape.dim == 0 ? r.z : shape.dim == 1 ? r.y : r.x;
-    const double* pair     = table + 2 * (position * half + i);
-    const index_t step     = shape.dim == 2 ? 2 * half : 0;
-    for (index_t j = 0; j < r.count; ++j) {
-      const double cosine = pair[j * step], sine = back ? -pair[j * step + 1] : pair[j * step + 1];
-      const auto p = static_cast<double>(x[j * in]), q = static_cast<double>(z[j * in]);
-      y[j * out] = static_cast<T>(p * cosine - q * sine);
-      w[j * out] = static_cast<T>(q * cosine + p * sine);
-    }
+    const index_t position  = shape.dim == 0 ? r.z : shape.dim == 1 ? r.y : r.x;
+    const index_t positions = to.extent(shape.dim);
+    const double* cosines   = table + i * positions + position;
+    const RotatedRow<T> row{x, z, y, w, cosines, cosines + half * positions, back ? -1.0 : 1.0};
+    using One          = std::integral_constant<index_t, 1>;
+    using Zero         = std::integral_constant<index_t, 0>;
+    const index_t step = shape.dim == 2 ? 1 : 0;
+    if (in == 1 && out == 1 && step == 1)
+      row.run(r.count, One{}, One{}, One{});
+    else if (in == 1 && out == 1)
+      row.run(r.count, One{}, One{}, Zero{});
+    else
+      row.run(r.count, in, out, step);
   }
 };
 

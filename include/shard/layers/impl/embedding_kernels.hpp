@@ -22,7 +22,8 @@ struct RotaryShape {
 RotaryShape rotary_shape(std::string_view field, const Partition& channels, index_t heads,
                          index_t first, index_t count, int dim, int dims, bool halves);
 
-/// table = cosine and sine of position x theta^(-2i / count), for each position and pair i.
+/// table = the cosines of position x theta^(-2i / count) for each pair i and position, then the
+/// sines.
 void fill_rotary(double* table, index_t begin, index_t positions, index_t count, double theta);
 
 /// Sines and cosines of frequencies: [sin(f t)..., cos(f t)...], or the cosines first.
