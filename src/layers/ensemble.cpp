@@ -131,7 +131,7 @@ struct EnsembleTerm {
       const Members<T> members{x + at.offset[0], x_step, 0}, t{target + at.offset[1], 0, 0};
       double value;
       if (tx == nullptr)
-        score_points<1>(score, 1, &value, members, not_wanted, t);
+        score_points<1>(score, 1, &value, members, NotWanted{}, t);
       else
         score_points<1>(score, 1, &value, members, Members<T>{tx + at.offset[2], tx_step, 0}, t);
       return weights[at.along(row_dim)] * value;
