@@ -142,6 +142,8 @@ void add_fields(Cases& cases, bool large) {
                 {"variance/float/-", variance_of_all<float>()},
                 {"softmax_columns/float/-", with_state<float>(shard::SpatialSoftmax<1>{})},
                 {"softmax_rows/float/-", with_state<float>(shard::SpatialSoftmax<0>{})},
+                {"drop_path/float/-", with_state<float>(shard::DropPath{0.1, 7})},
+                {"rms_norm/float/-", norm<float>(shard::RMSNorm{channels})},
                 {"dropout/float/-", with_state<float>(shard::Dropout{0.1, 7})},
                 {"group_norm/float/-", norm<float>(shard::GroupNorm{32, channels})},
                 {"batch_norm/float/-", norm<float>(shard::BatchNorm{channels})},

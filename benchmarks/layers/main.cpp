@@ -27,6 +27,7 @@ int main(int argc, char** argv) {
   Cases known;
   add_windows(known, large);
   add_fields(known, large);
+  add_gates(known);
   add_resampling(known);
   add_attention(known, large);
   add_training(known, large);

@@ -120,6 +120,49 @@ def earth(x, by):
     return F.pad(torch.cat([low, x, high], 2), (by, by, 0, 0), mode="circular")
 
 
+class ChannelRMSNorm(nn.Module):
+    def __init__(self, c):
+        super().__init__()
+        self.norm = nn.RMSNorm(c)
+
+    def forward(self, x):
+        return self.norm(x.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
+
+
+def rotate(x, halves):
+    """Rotary embedding of 4 heads along the last dimension of [batch, channel, rows, columns]."""
+    n, c, rows, columns = x.shape
+    d = c // 4
+    angle = torch.arange(columns) * (10000.0 ** (torch.arange(d // 2) * (-2.0 / d)))[:, None]
+    sine, cosine = angle.sin()[:, None], angle.cos()[:, None]
+    heads = x.reshape(n, 4, *((2, d // 2) if halves else (d // 2, 2)), rows, columns)
+    a, b = heads.unbind(2 if halves else 3)
+    return torch.stack([a * cosine - b * sine, b * cosine + a * sine], 2 if halves else 3).reshape(x.shape)
+
+
+def crps(x, target):
+    """The fair score of members in the batch."""
+    m = x.shape[0]
+    pairs = (x[:, None] - x[None]).abs().sum((0, 1))
+    return ((x - target).abs().mean(0) - pairs / (2 * m * (m - 1))).mean()
+
+
+def gates_case(op, extents):
+    """Of products, gated units, embeddings, scores: function, inputs, parameters."""
+    x, c = tensor(*extents), extents[1]
+    target = torch.rand(1, *extents[1:])
+    modulate = lambda x, scale, shift: F.layer_norm(x.permute(0, 2, 3, 1), (c,)).permute(0, 3, 1, 2) * (1 + scale) + shift
+    half = lambda f: lambda x: (lambda a, b: a * f(b))(*x.chunk(2, 1))
+    gate = lambda: tensor(1, c, 1, 1)
+    return {
+        "multiply": (torch.mul, [x, tensor(*extents)]), "multiply_gate": (torch.mul, [x, gate()]),
+        "layer_scale": (torch.mul, [x, gate()]), "glu": (lambda x: F.glu(x, 1), [x]),
+        "swiglu": (half(F.silu), [x]), "geglu": (half(F.gelu), [x]),
+        "ada_layer_norm": (modulate, [x, gate(), gate()]), "rotary": (lambda x: rotate(x, False), [x]),
+        "rotary_halves": (lambda x: rotate(x, True), [x]), "crps": (lambda x: crps(x, target), [x]),
+        "drop_path": (lambda x: x * (torch.rand(x.shape[0], 1, 1, 1) > 0.1) / 0.9, [x])}.get(op)
+
+
 def field_case(op, extents):
     """Of layers of one field: function, inputs, parameters."""
     target = torch.rand(*extents)
@@ -137,7 +180,11 @@ def field_case(op, extents):
         "huber": lambda x: F.huber_loss(x, target, delta=0.5)}
     if op in plain:
         return plain[op], [tensor(*extents)], []
+    gates = gates_case(op, extents)
+    if gates is not None:
+        return *gates, []
     modules = {"group_norm": nn.GroupNorm(32, 64), "batch_norm": nn.BatchNorm2d(64), "layer_norm": ChannelNorm(64),
+               "rms_norm": ChannelRMSNorm(64),
                "instance_norm": nn.InstanceNorm2d(64, affine=True), "layer_norm_all": nn.GroupNorm(1, 64),
                "layer_norm_elementwise": nn.LayerNorm(extents[1:])}
     return (modules[op], [tensor(*extents)], list(modules[op].parameters())) if op in modules else None
@@ -324,6 +371,9 @@ def time_case(name, least):
     whole = {"training_step": lambda: training_step(extents), "u_net": lambda: u_net(extents),
              "halo_faces": lambda: faces(extents, numbers(detail)[0]), "stencil": lambda: stencil(extents),
              "sparse_product": lambda: sparse_product(extents[0]), "copy_dot": lambda: copy_and_dot(extents)}
+    if op == "normal":
+        y = torch.empty(FIELD)
+        return {"forward": seconds_of(least, y.normal_)}
     calls = whole[op]() if op in whole else optimiser_call(op)
     if calls is None:
         found = case_of(op, shape, detail)

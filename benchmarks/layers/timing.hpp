@@ -24,6 +24,7 @@ using Cases = std::map<std::string, Case>;
 // `large`: also the cases that are meant for a device.
 void add_windows(Cases& cases, bool large);    ///< convolutions
 void add_fields(Cases& cases, bool large);     ///< activations, norms
+void add_gates(Cases& cases);                  ///< products, gated units, embeddings, scores
 void add_resampling(Cases& cases);             ///< interpolation, pooling, padding
 void add_attention(Cases& cases, bool large);  ///< attention, Linear, a block
 void add_training(Cases& cases, bool large);   ///< losses, optimisers, training steps

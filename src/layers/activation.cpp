@@ -119,6 +119,52 @@ struct ActivationSlope {
   }
 };
 
+template <class F>
+struct GateValue {
+  F f;
+  template <class T>
+  KOKKOS_FORCEINLINE_FUNCTION T operator()(T a, T x) const {
+    return a * f.value(x);
+  }
+};
+template <class F>
+struct GateSlope {
+  F f;
+  template <class T>
+  KOKKOS_FORCEINLINE_FUNCTION T operator()(T c, T a, T x) const {
+    return f.derivative(c * a, x);
+  }
+};
+template <class F>
+struct GateTangent {
+  F f;
+  template <class T>
+  KOKKOS_FORCEINLINE_FUNCTION T operator()(T ta, T tx, T a, T x) const {
+    return ta * f.value(x) + f.derivative(tx * a, x);
+  }
+};
+
+template <class T, class F, int From>
+struct GateRows {
+  RowSplit split;
+  Block<T> to;
+  Block<const T> from[From];
+  F f;
+
+  void operator()(index_t item) const {
+    const auto r     = split.row(item);
+    const F function = f;
+    if constexpr (From == 2)
+      map_line(r.count, function, line_of(to, r), line_of(from[0], r), line_of(from[1], r));
+    else if constexpr (From == 3)
+      map_line(r.count, function, line_of(to, r), line_of(from[0], r), line_of(from[1], r),
+               line_of(from[2], r));
+    else
+      map_line(r.count, function, line_of(to, r), line_of(from[0], r), line_of(from[1], r),
+               line_of(from[2], r), line_of(from[3], r));
+  }
+};
+
 template <class T, class F>
 struct ActivationRows {
   RowSplit split;
@@ -194,6 +240,43 @@ void ActivationKernels<Space, T>::times_derivative(const Space& space, Activatio
                  ElementwiseOp<ActivationSlope<F>, T, 2>{b, {a, x}, {function}}, b);
     }
   });
+}
+
+/// to = Gate<the function f>(from...)
+template <template <class> class Gate, class Space, class T, class... From>
+void launch_gate(const char* label, const Space& space, Activation activation, const Block<T>& to,
+                 const From&... from) {
+  constexpr int count = sizeof...(From);
+  with_function(activation, T(0), [&](const auto& function) {
+    using F = Gate<std::remove_cvref_t<decltype(function)>>;
+    if constexpr (is_host_v<Space>) {
+      const RowSplit split = RowSplit::of(space, to);
+      launch(label, space, split.items(), GateRows<T, F, count>{split, to, {from...}, {function}});
+    } else {
+      map_planes(label, space, ElementwiseOp<F, T, count>{to, {from...}, {function}}, to);
+    }
+  });
+}
+
+template <class Space, class T>
+void ActivationKernels<Space, T>::gate(const Space& space, Activation f, const Block<T>& y,
+                                       const Block<const T>& a, const Block<const T>& x) {
+  launch_gate<GateValue>("shard::gate", space, f, y, a, x);
+}
+
+template <class Space, class T>
+void ActivationKernels<Space, T>::gate_derivative(const Space& space, Activation f,
+                                                  const Block<T>& b, const Block<const T>& c,
+                                                  const Block<const T>& a,
+                                                  const Block<const T>& x) {
+  launch_gate<GateSlope>("shard::gate_derivative", space, f, b, c, a, x);
+}
+
+template <class Space, class T>
+void ActivationKernels<Space, T>::gate_tangent(const Space& space, Activation f, const Block<T>& ty,
+                                               const Block<const T>& ta, const Block<const T>& tx,
+                                               const Block<const T>& a, const Block<const T>& x) {
+  launch_gate<GateTangent>("shard::gate_tangent", space, f, ty, ta, tx, a, x);
 }
 
 template struct ActivationKernels<Kokkos::DefaultExecutionSpace, float>;

@@ -52,11 +52,11 @@ struct CellPairs {
     }
   }
   /// Computes the mean of each cell's channels, and the sum of squared differences from it. Both
-  /// must be zero before.
+  /// must be zero before. The mean stays zero unless `centred`.
   template <class T>
-  void add_moments(const Strip<const T>& x) {
+  void add_moments(const Strip<const T>& x, bool centred) {
     T buffer[strip_width];
-    for (index_t c = 0; c < x.length; ++c) {
+    for (index_t c = 0; centred && c < x.length; ++c) {
       x.ask_next(c);
       const T* const v = x.load(c, T(0), buffer);
       for (int j = 0; j < strip_width; ++j) first[j] += static_cast<double>(v[j]);
@@ -96,11 +96,12 @@ struct ChannelMomentsRows {
   CellSplit split;
   double* moments;
   Block<const T> from;
+  bool centred;
 
   void operator()(index_t item) const {
     const auto r = split.rows.row(item);
     CellPairs pairs;
-    if (from.channels > 0) pairs.add_moments(channel_strip(from, r));
+    if (from.channels > 0) pairs.add_moments(channel_strip(from, r), centred);
     pairs.store(moments + 2 * split.cell(r), r.count);
   }
 };
@@ -113,7 +114,7 @@ struct ChannelNormRows {
   double* statistics;
   const T* weight;
   const T* bias;
-  double eps;
+  ChannelNormOptions options;
   bool given;
 
   void operator()(index_t item) const {
@@ -124,9 +125,9 @@ struct ChannelNormRows {
     if (given) {
       pairs.load(s, r.count);
     } else {
-      pairs.add_moments(x);
+      pairs.add_moments(x, options.centred);
       const double count = static_cast<double>(from.channels);
-      for (double& square : pairs.second) square = square / count + eps;
+      for (double& square : pairs.second) square = square / count + options.eps;
       square_roots(pairs.second, strip_width);
       for (double& root : pairs.second) root = 1.0 / root;
       pairs.store(s, r.count);
@@ -207,7 +208,7 @@ struct ChannelNormDerivativeRows {
   const T* weight;
   const T* weight_tangent;
   const T* bias_tangent;
-  bool adjoint, with_input;
+  bool adjoint, with_input, centred;
   CellSums given;
 
   void operator()(index_t item) const {
@@ -223,7 +224,7 @@ struct ChannelNormDerivativeRows {
       sums.load(given.sums + 2 * cell, r.count);
     const double count = given.sums == nullptr ? static_cast<double>(x.channels) : given.channels;
     for (int j = 0; j < strip_width; ++j) {
-      sums.first[j] /= count;
+      sums.first[j] = centred ? sums.first[j] / count : 0.0;
       sums.second[j] /= count;
     }
     const auto channel = [&](index_t c) {
@@ -305,17 +306,17 @@ void launch_channels(const char* label, const Space& space, const Block<T>& b,
 
 template <class Space, class T>
 void ChannelKernels<Space, T>::norm(const Space& space, const Block<T>& y, const Block<const T>& x,
-                                    double* statistics, const T* weight, const T* bias, double eps,
-                                    bool given) {
+                                    double* statistics, const T* weight, const T* bias,
+                                    const ChannelNormOptions& options, bool given) {
   launch_channels<ChannelNormRows<T>, ChannelNormTeamKernel<T>>(
-      "shard::layer_norm", space, y, y, x, statistics, weight, bias, eps, given);
+      "shard::layer_norm", space, y, y, x, statistics, weight, bias, options, given);
 }
 
 template <class Space, class T>
 void ChannelKernels<Space, T>::norm_moments(const Space& space, double* moments,
-                                            const Block<const T>& x) {
-  launch_channels<ChannelMomentsRows<T>, ChannelMomentsTeamKernel<T>>("shard::layer_norm_moments",
-                                                                      space, x, moments, x);
+                                            const Block<const T>& x, bool centred) {
+  launch_channels<ChannelMomentsRows<T>, ChannelMomentsTeamKernel<T>>(
+      "shard::layer_norm_moments", space, x, moments, x, centred);
 }
 
 /// A point's statistics from all ranks' moments.
@@ -370,11 +371,11 @@ template <class Space, class T>
 void ChannelKernels<Space, T>::norm_pullback(const Space& space, const Block<T>& dx,
                                              const Block<const T>& dy, const Block<const T>& x,
                                              const double* statistics, const T* weight,
-                                             const CellSums& given) {
+                                             bool centred, const CellSums& given) {
   const T* const none = nullptr;
   launch_channels<ChannelNormDerivativeRows<T>, ChannelNormDerivativeTeamKernel<T>>(
       "shard::layer_norm_pullback", space, dx, dx, dy, x, statistics, weight, none, none, true,
-      true, given);
+      true, centred, given);
 }
 
 template <class Space, class T>
@@ -382,10 +383,11 @@ void ChannelKernels<Space, T>::norm_pushforward(const Space& space, const Block<
                                                 const Block<const T>& tx, bool with_input,
                                                 const Block<const T>& x, const double* statistics,
                                                 const T* weight, const T* weight_tangent,
-                                                const T* bias_tangent, const CellSums& given) {
+                                                const T* bias_tangent, bool centred,
+                                                const CellSums& given) {
   launch_channels<ChannelNormDerivativeRows<T>, ChannelNormDerivativeTeamKernel<T>>(
       "shard::layer_norm_pushforward", space, ty, ty, tx, x, statistics, weight, weight_tangent,
-      bias_tangent, false, with_input, given);
+      bias_tangent, false, with_input, centred, given);
 }
 
 template <class Space, class T>

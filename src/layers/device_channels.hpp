@@ -13,18 +13,20 @@
 
 namespace shard::impl {
 
-/// Mean of a cell's channels, and sum of squared differences from it.
+/// Mean of a cell's channels (0 unless `centred`), and sum of squared differences from it.
 template <class Team, class T>
 KOKKOS_FORCEINLINE_FUNCTION void tile_moments(const Team& team, double* scratch,
                                               const LineTiles& tiles, const LineTiles::Place& p,
-                                              const Block<const T>& x, double& mean,
+                                              const Block<const T>& x, bool centred, double& mean,
                                               double& squares) {
   const T* cell  = p.in(x);
   double sum[1]  = {};
   const auto end = p.there ? x.channels : index_t{0};
-  for (index_t c = p.lane; c < end; c += tiles.lanes)
-    sum[0] += static_cast<double>(cell[c * x.stride[1]]);
-  tiles.sum(team, scratch, p, sum);
+  if (centred) {
+    for (index_t c = p.lane; c < end; c += tiles.lanes)
+      sum[0] += static_cast<double>(cell[c * x.stride[1]]);
+    tiles.sum(team, scratch, p, sum);
+  }
   mean   = x.channels > 0 ? sum[0] / static_cast<double>(x.channels) : 0.0;
   sum[0] = 0.0;
   for (index_t c = p.lane; c < end; c += tiles.lanes) {
@@ -40,12 +42,13 @@ struct ChannelMomentsTeamKernel {
   LineTiles tiles;
   double* moments;
   Block<const T> x;
+  bool centred;
 
   template <class Team>
   KOKKOS_FUNCTION void operator()(const Team& team) const {
     const auto p = tiles.place(team);
     double mean = 0.0, squares = 0.0;
-    tile_moments(team, team_memory(team, team.team_size()), tiles, p, x, mean, squares);
+    tile_moments(team, team_memory(team, team.team_size()), tiles, p, x, centred, mean, squares);
     if (!p.there || p.lane > 0) return;
     moments[2 * p.line]     = mean;
     moments[2 * p.line + 1] = squares;
@@ -60,7 +63,7 @@ struct ChannelNormTeamKernel {
   double* statistics;
   const T* weight;
   const T* bias;
-  double eps;
+  ChannelNormOptions options;
   bool given;
 
   template <class Team>
@@ -72,8 +75,9 @@ struct ChannelNormTeamKernel {
       mean = s[0];
       rstd = s[1];
     } else {
-      tile_moments(team, team_memory(team, team.team_size()), tiles, p, from, mean, rstd);
-      rstd = 1.0 / Kokkos::sqrt(rstd / static_cast<double>(from.channels) + eps);
+      tile_moments(team, team_memory(team, team.team_size()), tiles, p, from, options.centred, mean,
+                   rstd);
+      rstd = 1.0 / Kokkos::sqrt(rstd / static_cast<double>(from.channels) + options.eps);
       if (p.there && p.lane == 0) {
         s[0] = mean;
         s[1] = rstd;
@@ -138,7 +142,7 @@ struct ChannelNormDerivativeTeamKernel {
   const T* weight;
   const T* weight_tangent;
   const T* bias_tangent;
-  bool adjoint, with_input;
+  bool adjoint, with_input, centred;
   CellSums given;
 
   template <class Team>
@@ -158,7 +162,7 @@ struct ChannelNormDerivativeTeamKernel {
       }
     }
     if (!p.there) return;
-    const double flat = sums[0] / count, slope = sums[1] / count;
+    const double flat = centred ? sums[0] / count : 0.0, slope = sums[1] / count;
     T* out      = p.in(to);
     const T *in = p.in(from), *value = p.in(x);
     for (index_t c = p.lane; c < x.channels; c += tiles.lanes) {

@@ -26,7 +26,12 @@ struct DropoutKernel {
     const auto first      = static_cast<std::uint64_t>(row * mask.extent[4] + mask.begin[4] + r.x);
     const Line<T> y       = line_of(to, r);
     const Line<const T> x = line_of(from, r);
-    if (y.step == 1 && x.step == 1)
+    if (mask.of_samples) {
+      const auto sample = static_cast<std::uint64_t>(mask.begin[0] + r.n);
+      const bool kept   = counter_hash(key, sample) >> 11 >= least;
+      for (index_t i = 0; i < r.count; ++i)
+        y.cells[i * y.step] = value_if(kept, x.cells[i * x.step] * scale);
+    } else if (y.step == 1 && x.step == 1)
       drop(r.count, first, Line<T>{y.cells, 1}, Line<const T>{x.cells, 1});
     else
       drop(r.count, first, y, x);
@@ -53,9 +58,42 @@ void DropoutKernels<Space, T>::apply(const Space& space, const Block<T>& y, cons
          DropoutKernel<T>{split, y, x, mask, counter_hash(mask.seed, mask.step), least, scale});
 }
 
-void require_probability(double p) {
+template <class T>
+struct NormalKernel {
+  RowSplit split;
+  Block<T> to;
+  DropoutMask points;
+  std::uint64_t key;
+
+  KOKKOS_FUNCTION void operator()(index_t item) const {
+    constexpr double two_pi = 6.283185307179586476925;
+    const auto r            = split.row(item);
+    const index_t at[5]     = {r.n, r.c, r.z, r.y, r.x};
+    index_t first           = 0;
+    for (int d = 0; d < 5; ++d) first = first * points.extent[d] + points.begin[d] + at[d];
+    const Line<T> y = line_of(to, r);
+    for (index_t i = 0; i < r.count; ++i) {
+      const auto index = 2 * static_cast<std::uint64_t>(first + i);
+      // in (0, 1] and [0, 1)
+      const double radius = static_cast<double>((counter_hash(key, index) >> 11) + 1) * 0x1.0p-53;
+      const double turn   = static_cast<double>(counter_hash(key, index + 1) >> 11) * 0x1.0p-53;
+      y.cells[i * y.step] =
+          static_cast<T>(Kokkos::sqrt(-2.0 * Kokkos::log(radius)) * Kokkos::cos(two_pi * turn));
+    }
+  }
+};
+
+template <class Space, class T>
+void DropoutKernels<Space, T>::normal(const Space& space, const Block<T>& y,
+                                      const DropoutMask& points) {
+  const RowSplit split = RowSplit::of(space, y);
+  launch("shard::normal", space, split.items(),
+         NormalKernel<T>{split, y, points, counter_hash(points.seed, points.step)});
+}
+
+void require_probability(std::string_view function, double p) {
   if (!(p >= 0.0 && p <= 1.0))
-    throw_argument("Dropout",
+    throw_argument(function,
                    {"the probability of a zero is ", std::to_string(p), "; it lies in [0, 1]"});
 }
 

@@ -59,8 +59,12 @@ struct ElementwiseOp {
     KOKKOS_FORCEINLINE_FUNCTION void store(const Cell& cell) const {
       if constexpr (From == 1)
         to[cell.to] = f(cell.from[0]);
-      else
+      else if constexpr (From == 2)
         to[cell.to] = f(cell.from[0], cell.from[1]);
+      else if constexpr (From == 3)
+        to[cell.to] = f(cell.from[0], cell.from[1], cell.from[2]);
+      else
+        to[cell.to] = f(cell.from[0], cell.from[1], cell.from[2], cell.from[3]);
     }
   };
   KOKKOS_FORCEINLINE_FUNCTION Plane plane(index_t n, index_t c) const {
@@ -73,8 +77,12 @@ struct ElementwiseOp {
   BoxStrides<1 + From> box() const {
     if constexpr (From == 1)
       return plane_box(to, from[0]).merged();
-    else
+    else if constexpr (From == 2)
       return plane_box(to, from[0], from[1]).merged();
+    else if constexpr (From == 3)
+      return plane_box(to, from[0], from[1], from[2]).merged();
+    else
+      return plane_box(to, from[0], from[1], from[2], from[3]).merged();
   }
 };
 

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "shard/layers/impl/broadcast.hpp"
 #include "shard/layers/parameters.hpp"
 
 namespace shard::impl {
@@ -43,6 +44,14 @@ void require_same_partition(std::string_view function, std::string_view field, i
   throw_argument(function, {"field \"", std::string(field), "\" has the partition ", is.describe(),
                             " in dimension ", text(dim), " instead of ", should_be.describe(),
                             "; make it with the layer's output_partitions, or move it"});
+}
+
+void throw_no_broadcast(std::string_view function, std::string_view values, int dim,
+                        const Partition& is, const Partition& field) {
+  throw_argument(function,
+                 {"dimension ", text(dim), " of \"", std::string(values), "\" has the partition ",
+                  is.describe(), ", the field has ", field.describe(),
+                  "; values have the field's partition, or extent 1 and aren't sharded"});
 }
 
 void require_halo_for(std::string_view function, std::string_view field, int dim,

@@ -50,7 +50,7 @@ struct NormFoldParametersKernel {
       db += sums[2 * (n * channels + c)];
       dw += sums[2 * (n * channels + c) + 1];
     }
-    bias_gradient[c] += static_cast<T>(db);
+    if (bias_gradient != nullptr) bias_gradient[c] += static_cast<T>(db);
     weight_gradient[c] += static_cast<T>(dw);
   }
 };

@@ -10,6 +10,15 @@ namespace shard::impl {
 /// The factors of the three dimensions.
 struct PixelFactors {
   Divisor by[3];
+  index_t channel_step, point_step;  ///< of coarse channels
+
+  template <class T>
+  static PixelFactors of(const Block<T>& fine, const int* factor, bool points_first) {
+    const index_t points = static_cast<index_t>(factor[0]) * factor[1] * factor[2];
+    return {{Divisor::of(factor[0]), Divisor::of(factor[1]), Divisor::of(factor[2])},
+            points_first ? 1 : points,
+            points_first ? fine.channels : 1};
+  }
 
   /// The place in the coarse field of a cell of the fine field.
   struct Place {
@@ -17,13 +26,13 @@ struct PixelFactors {
   };
   KOKKOS_FUNCTION Place place(index_t channel, index_t z, index_t y, index_t x) const {
     const index_t at[3] = {z, y, x};
-    index_t coarse[3], sub = channel;
+    index_t coarse[3], sub = 0;
     for (int d = 0; d < 3; ++d) {
       const auto fine = static_cast<std::uint32_t>(at[d]), whole = by[d].quotient(fine);
       sub       = sub * by[d].divisor + (fine - whole * by[d].divisor);
       coarse[d] = whole;
     }
-    return {sub, coarse[0], coarse[1], coarse[2]};
+    return {channel * channel_step + sub * point_step, coarse[0], coarse[1], coarse[2]};
   }
 };
 
@@ -77,7 +86,7 @@ struct PixelRows {
     for (int k = 0; k < factor; ++k)
       for (index_t i = 0; i < count; ++i)
         move(row[(i * factor + k) * fine.stride[4]],
-             rows[k * coarse.stride[1] + i * coarse.stride[4]]);
+             rows[k * factors.point_step * coarse.stride[1] + i * coarse.stride[4]]);
   }
 
  private:
@@ -89,7 +98,7 @@ struct PixelRows {
   }
   template <int Factor>
   void interleave(Fine* row, Coarse* rows, index_t count) const {
-    const index_t step = coarse.stride[1];
+    const index_t step = factors.point_step * coarse.stride[1];
     for (index_t i = 0; i < count; ++i)
       for (int k = 0; k < Factor; ++k) move(row[i * Factor + k], rows[k * step + i]);
   }
@@ -98,28 +107,27 @@ struct PixelRows {
 /// Copies between the fine and the coarse field, by rows on a host and by cells on a device.
 template <bool ToFine, class Space, class Fine, class Coarse>
 void launch_pixels(const char* name, const Space& space, const Block<Fine>& fine,
-                   const Block<Coarse>& coarse, const int* factor) {
+                   const Block<Coarse>& coarse, const int* factor, bool points_first) {
   using T = std::remove_const_t<Fine>;
   using Functor =
       std::conditional_t<is_host_v<Space>, PixelRows<T, ToFine>, PixelKernel<T, ToFine>>;
   const RowSplit split = RowSplit::of(space, fine);
   launch(name, space, split.items(),
-         Functor{split,
-                 fine,
-                 coarse,
-                 {Divisor::of(factor[0]), Divisor::of(factor[1]), Divisor::of(factor[2])}});
+         Functor{split, fine, coarse, PixelFactors::of(fine, factor, points_first)});
 }
 
 template <class Space, class T>
 void PixelKernels<Space, T>::to_fine(const Space& space, const Block<T>& fine,
-                                     const Block<const T>& coarse, const int* factor) {
-  launch_pixels<true>("shard::pixels_to_fine", space, fine, coarse, factor);
+                                     const Block<const T>& coarse, const int* factor,
+                                     bool points_first) {
+  launch_pixels<true>("shard::pixels_to_fine", space, fine, coarse, factor, points_first);
 }
 
 template <class Space, class T>
 void PixelKernels<Space, T>::to_coarse(const Space& space, const Block<T>& coarse,
-                                       const Block<const T>& fine, const int* factor) {
-  launch_pixels<false>("shard::pixels_to_coarse", space, fine, coarse, factor);
+                                       const Block<const T>& fine, const int* factor,
+                                       bool points_first) {
+  launch_pixels<false>("shard::pixels_to_coarse", space, fine, coarse, factor, points_first);
 }
 
 template struct PixelKernels<Kokkos::DefaultExecutionSpace, float>;

@@ -54,6 +54,9 @@ double use(const shard::Mesh<Lat, Lon>& mesh) {
   const double loss = mean_square(space, z, t) + mean_square.pushforward(space, x, z, t) +
                       correlation(space, z, t, x);
   mean_square.pullback(space, z, z, t);
+  CRPS crps(z, t, {}, 0.0);
+  const double score = crps(space, z, t) + crps.pushforward(space, z, z, t);
+  crps.pullback(space, z, z, t);
   interpolate.pullback(space, dy, z);
   interpolate.template pullback<Determinism::ordered>(space, dy, z);
   up.pullback(space, p1, p1, dy, z, y);
@@ -98,6 +101,39 @@ double use(const shard::Mesh<Lat, Lon>& mesh) {
   auto steps = dropout.state(y);
   dropout.apply(space, steps, y, y);
   dropout.pullback(space, steps, dy, dy, y);
+  const Field gate("gate", mesh, y.partitions());
+  Multiply().apply(space, y, y, gate);
+  Multiply().pullback(space, dy, gate, dy, y, gate);
+  const Kokkos::View<T**, Kokkos::LayoutRight> vectors("vectors", 1, 4);
+  Multiply().apply(space, y, y, vectors);
+  Multiply().pullback(space, dy, vectors, dy, y, vectors);
+  const RMSNorm rms_norm{4};
+  const auto p4    = make_parameters<T>(rms_norm, "4");
+  auto of_channels = rms_norm.state(y);
+  rms_norm.apply(space, of_channels, p4, y, y);
+  rms_norm.pullback(space, of_channels, p4, p4, dy, dy, y);
+  const Modulated<GroupNorm> modulated{norm};
+  auto of_modulated = modulated.state(y);
+  modulated.apply(space, of_modulated, p2, y, y, gate, vectors);
+  modulated.pushforward(space, of_modulated, p2, p2, dy, dy, gate, vectors, y, gate, vectors);
+  modulated.pullback(space, of_modulated, p2, p2, dy, gate, vectors, dy, y, gate, vectors);
+  LayerScale{4}.apply(space, p4, y, y);
+  LayerScale{4}.pullback(space, p4, p4, dy, dy, y);
+  const Field half("half", mesh, SwiGLU().output_partitions(y.partitions()));
+  SwiGLU().apply(space, half, y);
+  SwiGLU().pullback(space, dy, half, y);
+  const DropPath path{0.1};
+  path.apply(space, steps, y, y);
+  path.pullback(space, steps, dy, dy, y);
+  normal(space, y, 1, 2);
+  const Rotary rotary{2};
+  rotary.apply(space, rotary.state(y), y, y);
+  rotary.pullback(space, rotary.state(y), dy, dy, y);
+  const auto waves = WaveEmbedding<>::sinusoidal(8);
+  const Kokkos::View<T*> times("times", 3);
+  const auto embedded = waves.output(times);
+  waves.apply(space, embedded, times);
+  waves.pullback(space, times, embedded, times);
   const Linear linear_layer{16, 4};
   const auto p3 = make_parameters<T>(linear_layer, "3");
   const Kokkos::View<T**, Kokkos::LayoutRight> in("in", 8, 16), out("out", 8, 4);
@@ -108,7 +144,7 @@ double use(const shard::Mesh<Lat, Lon>& mesh) {
   const impl::StartProductKernel<T> start{
       out.data(), in.data(), 4, 1, 0, 1, 8, impl::Divisor::of(4)};  // with Kokkos Kernels alone
   impl::launch("start", space, start.items(), start);
-  return loss + dot(space, x, t);
+  return loss + score + dot(space, x, t);
 }
 
 double use_layers(const shard::Mesh<Lat, Lon>& mesh) {

@@ -106,14 +106,15 @@ Results run(const Layer& layer, const Grid& mesh, const std::array<Partition, 4>
                g      = make_parameters<double>(layer, x, "g");
     const auto shapes = layer.parameter_shapes(OwnedChannels::of(x));
     set_piece(p.weight, shapes[0], data.w);
-    set_piece(p.bias, shapes[1], data.b);
+    const bool bias = shapes.size() > 1;
+    if (bias) set_piece(p.bias, shapes[1], data.b);
     set_piece(t.weight, shapes[0], data.tw);
-    set_piece(t.bias, shapes[1], data.tb);
+    if (bias) set_piece(t.bias, shapes[1], data.tb);
     with_state([&](auto&... s) { layer.apply(space, s..., p, y, x); });
     with_state([&](auto&... s) { layer.pushforward(space, s..., p, t, ty, tx, x); });
     with_state([&](auto&... s) { layer.pullback(space, s..., p, g, dx, dy, x); });
     r.dw = joined(g.weight, shapes[0], data.w.size(), comm);
-    r.db = joined(g.bias, shapes[1], data.b.size(), comm);
+    if (bias) r.db = joined(g.bias, shapes[1], data.b.size(), comm);
   } else {
     with_state([&](auto&... s) { layer.apply(space, s..., y, x); });
     with_state([&](auto&... s) { layer.pushforward(space, s..., ty, tx, x); });
@@ -146,6 +147,7 @@ void check(const Layer& layer, const N4& n, const N4& step, bool exact = false) 
   if constexpr (has_parameters<Layer>) {
     const auto shapes = layer.parameter_shapes();
     const auto values = [&](std::size_t i) {
+      if (i >= shapes.size()) return std::vector<double>{};
       return random_values(static_cast<std::size_t>(shapes[i].count()), random);
     };
     data.w  = values(0);
@@ -188,7 +190,11 @@ TEST(channels, norms_over_channels) {
   check(SpatialLayerNorm{5}, {2, 5, 7, 5}, {1, 1, 1, 1});
   check(LayerNorm{5}, {2, 5, 7, 5}, {1, 1, 1, 1});
   check(LayerNorm{13, 1e-3}, {1, 13, 3, 19}, {1, 1, 1, 1});
+  check(RMSNorm{5}, {2, 5, 7, 5}, {1, 1, 1, 1});
+  check(RMSNorm{13, 1e-3}, {1, 13, 3, 19}, {1, 1, 1, 1});
 }
+
+TEST(channels, factors) { check(LayerScale{5}, {2, 5, 7, 5}, {1, 1, 1, 1}, true); }
 
 TEST(channels, convolutions_of_groups) {
   check(Conv<Kernel<3, 3>, Padding<1, 1>>{6, 12, 6}, {2, 6, 7, 5}, {1, 1, 1, 1}, true);

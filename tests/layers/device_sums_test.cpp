@@ -13,7 +13,9 @@
 
 #include "../../src/layers/device_attend.hpp"
 #include "../../src/layers/device_attend_back.hpp"
+#include "../../src/layers/device_broadcast.hpp"
 #include "../../src/layers/device_channels.hpp"
+#include "../../src/layers/device_ensemble.hpp"
 #include "../../src/layers/device_error.hpp"
 #include "../../src/layers/device_lines.hpp"
 #include "../../src/layers/device_norm.hpp"
@@ -267,8 +269,85 @@ TEST(DeviceSums, LossesAreTheHosts) {
   }
 }
 
+/// Sums of products, of those that keep any dimensions.
 template <class T>
-void check_channels(const Shape& s) {
+void check_broadcast(const Shape& s) {
+  const Space space;
+  const TeamSpace teams;
+  using Host          = BroadcastKernels<Space, T>;
+  const index_t items = s.batch * s.channels, extent[5] = {s.batch, s.channels, s.z, s.y, s.x};
+  const Cells<T> a(s, 1), x(s, 2);
+  auto planes = numbers(items), parts = numbers(items * CellPieces::of(s.z * s.y * s.x).count);
+  for (unsigned kept = 0; kept < 32; ++kept) {
+    SumPlaces places;
+    index_t step = 1;
+    for (int d = 4; d >= 0; --d) {
+      places.keeps[d] = (kept >> d & 1) != 0;
+      places.step[d]  = places.keeps[d] ? step : 0;
+      if (places.keeps[d]) step *= extent[d];
+    }
+    places.count = step;
+    for (const auto& other : {x.input(), Block<const T>{}}) {
+      auto mine = numbers(step), wanted = mine;
+      Host::sums(space, wanted.data(), places, a.input(), other, nullptr);
+      const SumLoops loops = SumLoops::of(a.input(), places);
+      if (kept < 4) {  // batch and channels
+        sum_planes("planes", teams, BroadcastTerm<T>{a.input(), other}, a.input(), planes.data(),
+                   parts.data());
+        launch("folded", space, loops.items(2),
+               FoldPlanesKernel{loops, mine.data(), places, planes.data(), s.channels});
+      } else {
+        launch("sums", space, loops.items(5),
+               ProductSumsKernel<T>{loops, mine.data(), places, a.input(), other});
+      }
+      space.fence();
+      expect_near(mine, wanted, static_cast<double>(items * s.z * s.y * s.x + 1));
+    }
+  }
+}
+
+TEST(DeviceSums, BroadcastsAreTheHosts) {
+  for (const Shape& s : shapes) {
+    check_broadcast<float>(s);
+    check_broadcast<double>(s);
+  }
+}
+
+template <class T>
+void check_ensemble(const Shape& s) {
+  const Space space;
+  const TeamSpace teams;
+  const EnsembleScore score{3, 0.15};
+  Shape members       = s;
+  members.batch       = s.batch * score.members;
+  const index_t items = s.batch * s.channels;
+  const Cells<T> x(members, 1), tx(members, 2), t(s, 3);
+  auto mine = numbers(items), wanted = mine,
+       parts       = numbers(items * CellPieces::of(s.z * s.y * s.x).count);
+  const auto scale = static_cast<double>(s.z * s.y * s.x + 1);
+  for (int dims = 1; dims <= 3; ++dims) {
+    const auto w = row_weights(s, 3 - dims);
+    for (const auto& tangent : {tx.input(), Block<const T>{}}) {
+      sum_planes("ensemble", teams,
+                 EnsembleTerm<T>{score, tangent, x.input(), t.input(), w.data(), 3 - dims},
+                 t.input(), mine.data(), parts.data());
+      EnsembleKernels<Space, T>::tangent_sums(space, score, wanted.data(), tangent, x.input(),
+                                              t.input(), w.data(), dims, nullptr);
+      space.fence();
+      expect_near(mine, wanted, scale);
+    }
+  }
+}
+
+TEST(DeviceSums, EnsemblesAreTheHosts) {
+  for (const Shape& s : shapes) {
+    check_ensemble<float>(s);
+    check_ensemble<double>(s);
+  }
+}
+
+template <class T>
+void check_channels(const Shape& s, bool centred) {
   const Space space;
   const TeamSpace teams;
   using Host          = ChannelKernels<Space, T>;
@@ -282,15 +361,17 @@ void check_channels(const Shape& s) {
   Cells<T> to(s, 3), wanted(s, 3);
   const LineTiles tiles = LineTiles::of(space, x.block, LineTiles::channel_dim);
   auto mine = numbers(2 * cells), theirs = mine;
-  launch_tiles("moments", teams, tiles, ChannelMomentsTeamKernel<T>{tiles, mine.data(), x.input()});
-  Host::norm_moments(space, theirs.data(), x.input());
+  launch_tiles("moments", teams, tiles,
+               ChannelMomentsTeamKernel<T>{tiles, mine.data(), x.input(), centred});
+  Host::norm_moments(space, theirs.data(), x.input(), centred);
   space.fence();
   expect_near(mine, theirs, 10.0);
   if (s.channels == 0) return;
-  launch_tiles("norm", teams, tiles,
-               ChannelNormTeamKernel<T>{tiles, to.block, x.input(), mine.data(), w.data(), b.data(),
-                                        1e-2, false});
-  Host::norm(space, wanted.block, x.input(), theirs.data(), w.data(), b.data(), 1e-2);
+  launch_tiles(
+      "norm", teams, tiles,
+      ChannelNormTeamKernel<T>{
+          tiles, to.block, x.input(), mine.data(), w.data(), b.data(), {1e-2, centred}, false});
+  Host::norm(space, wanted.block, x.input(), theirs.data(), w.data(), b.data(), {1e-2, centred});
   space.fence();
   expect_near(mine, theirs, 10.0);
   expect_same_cells(to, wanted);
@@ -322,12 +403,14 @@ void check_channels(const Shape& s) {
                                                     adjoint ? nullptr : b.data(),
                                                     adjoint,
                                                     true,
+                                                    centred,
                                                     {}});
     if (adjoint)
-      Host::norm_pullback(space, wanted.block, a.input(), x.input(), statistics.data(), w.data());
+      Host::norm_pullback(space, wanted.block, a.input(), x.input(), statistics.data(), w.data(),
+                          centred);
     else
       Host::norm_pushforward(space, wanted.block, a.input(), true, x.input(), statistics.data(),
-                             w.data(), w.data(), b.data());
+                             w.data(), w.data(), b.data(), centred);
     space.fence();
     expect_same_cells(to, wanted);
   }
@@ -436,8 +519,10 @@ TEST(DeviceSums, LinesOfSeveralThreads) {
 
 TEST(DeviceSums, ChannelsAreTheHosts) {
   for (const Shape& s : shapes) {
-    check_channels<float>(s);
-    check_channels<double>(s);
+    for (const bool centred : {true, false}) {
+      check_channels<float>(s, centred);
+      check_channels<double>(s, centred);
+    }
   }
 }
 

@@ -57,6 +57,14 @@ TEST(EveryLayer, ResamplingAndSoftmaxes) {
         Extents<4>{1, 3, 11, 7});
 }
 
+TEST(EveryLayer, OfTransformers) {
+  check(
+      sequential<double>(Conv<Kernel<3, 3>, Padding<1, 1>>{2, 12}, RMSNorm{12}, Rotary{2}, SwiGLU{},
+                         LayerScale{6, 0.5}, DropPath{0.25, 3}, Conv<Kernel<1, 1>>{6, 8},
+                         PixelShuffle<2, 2, PixelOrder::points_first>{}),
+      Extents<4>{4, 2, 9, 7});
+}
+
 TEST(EveryLayer, ThreeDimensions) {
   using Stem       = Conv<Kernel<2, 3, 3>, Stride<1, 2, 2>, Padding<1, 1, 1>,
                     PaddingMode<Zero, Reflect, Periodic>>;

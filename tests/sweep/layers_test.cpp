@@ -104,6 +104,54 @@ struct Called {
   }
 };
 
+/// x times itself, and times gates.
+struct Squared {
+  Kokkos::View<double**, Kokkos::LayoutRight, Kokkos::HostSpace> gates, gradients;
+
+  Squared() : gates("gates", 2, 4), gradients("gradients", 2, 4) {
+    for (std::size_t i = 0; i < gates.size(); ++i) gates.data()[i] = 0.5 + static_cast<double>(i);
+  }
+  template <class Y, class X>
+  void apply(const Space& space, const Y& y, const X& x) const {
+    Multiply{}.apply(space, y, x, x);
+    Multiply{}.apply(space, y, y, gates);
+  }
+  template <class DX, class DY, class X>
+  void pullback(const Space& space, const DX& dx, const DY& dy, const X& x) const {
+    Multiply{}.pullback(space, not_wanted, gradients, dy, x, gates);
+    Multiply{}.pullback(space, dx, not_wanted, dy, x, x);
+    Multiply{}.apply(space, dx, dx, gradients);
+  }
+};
+
+/// A norm of x with scales and shifts of x.
+struct Adaptive {
+  Modulated<LayerNorm> layer{{4, 1e-5, false}};
+  LayerNorm::Parameters<double, Kokkos::HostSpace> none;
+
+  template <class X>
+  auto state(const X& x) const {
+    return layer.state(x);
+  }
+  template <class S, class Y, class X>
+  void apply(const Space& space, S& state, const Y& y, const X& x) const {
+    layer.apply(space, state, none, y, x, x, x);
+  }
+  template <class S, class DX, class DY, class X>
+  void pullback(const Space& space, S& state, const DX& dx, const DY& dy, const X& x) const {
+    layer.pullback(space, state, none, not_wanted, not_wanted, dx, not_wanted, dy, x, x, x);
+    space.fence();
+    const auto dscale = owned_values(dx);
+    layer.pullback(space, state, none, not_wanted, dx, not_wanted, not_wanted, dy, x, x, x);
+    space.fence();
+    std::size_t i = 0;
+    for (index_t b = 0; b < dx.extent(0); ++b)
+      for (index_t c = 0; c < dx.extent(1); ++c)
+        for (index_t j = 0; j < dx.extent(2); ++j)
+          for (index_t k = 0; k < dx.extent(3); ++k) dx(b, c, j, k) += dscale[i++];
+  }
+};
+
 template <class Layer, class... Axes>
 void check(const char* name, const Layer& layer, const Mesh<Axes...>& mesh,
            const std::array<Partition, 4>& partitions) {
@@ -156,6 +204,14 @@ void check_on(const char* mesh_name, const Mesh<Axes...>& mesh) {
     check("Softmax", Softmax{}, mesh, partitions);
     check("SpatialSoftmax", SpatialSoftmax<0>{}, mesh, partitions);
     check("Dropout", Dropout{0.25, 7}, mesh, partitions);
+    check("DropPath", DropPath{0.25, 7}, mesh, partitions);
+    check("Multiply", Squared{}, mesh, partitions);
+    check("LayerScale", LayerScale{4}, mesh, partitions);
+    check("SwiGLU", SwiGLU{}, mesh, partitions);
+    check("RMSNorm", RMSNorm{4}, mesh, partitions);
+    check("Modulated", Adaptive{}, mesh, partitions);
+    check("Rotary", Rotary{2}, mesh, partitions);
+    check("patches", PixelShuffle<2, 2, PixelOrder::points_first>{}, mesh, partitions);
   }
 }
 

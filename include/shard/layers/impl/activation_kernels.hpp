@@ -26,6 +26,28 @@ struct ActivationKernels : RequireLayerKernels<Space> {
   /// b = f'(x) a
   static void times_derivative(const Space& space, Activation f, double figure, const Block<T>& b,
                                const Block<const T>& a, const Block<const T>& x);
+  /// y = a f(x)
+  static void gate(const Space& space, Activation f, const Block<T>& y, const Block<const T>& a,
+                   const Block<const T>& x);
+  /// b = c a f'(x)
+  static void gate_derivative(const Space& space, Activation f, const Block<T>& b,
+                              const Block<const T>& c, const Block<const T>& a,
+                              const Block<const T>& x);
+  /// ty = ta f(x) + tx a f'(x)
+  static void gate_tangent(const Space& space, Activation f, const Block<T>& ty,
+                           const Block<const T>& ta, const Block<const T>& tx,
+                           const Block<const T>& a, const Block<const T>& x);
+};
+
+/// The function of an activation without a parameter, which is private.
+struct FunctionOf {
+  template <class Layer>
+  static Activation of(const Layer& layer) {
+    if constexpr (requires { layer.function(); })
+      return layer.function();
+    else
+      return Layer::function;
+  }
 };
 
 /// Throws ArgumentError unless two fields have the same partitions, channels included.

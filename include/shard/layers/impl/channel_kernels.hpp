@@ -12,6 +12,12 @@ struct CellSums {
   double channels    = 0.0;
 };
 
+/// How a norm over channels computes its statistics.
+struct ChannelNormOptions {
+  double eps   = 1e-5;
+  bool centred = true;  ///< else the mean is taken to be zero (RMSNorm)
+};
+
 /// Kernels that work on the channels of each point by itself, compiled in src/layers for float and
 /// double. They are asynchronous on `space`. Sums over channels are in double: on a host in
 /// ascending order; on a device eight threads of a point add every eighth channel each.
@@ -20,11 +26,12 @@ struct ChannelKernels : RequireLayerKernels<Space> {
   /// y = (x - mean) rstd w + b over the channels of a point, and mean and rstd of each point (owned
   /// points, the last dimension the fastest), or by those given; w and b may be null.
   static void norm(const Space& space, const Block<T>& y, const Block<const T>& x,
-                   double* statistics, const T* weight, const T* bias, double eps,
-                   bool given = false);
-  /// For each point: mean of the owned channels (0 if there are none), and sum of squared
-  /// differences from it.
-  static void norm_moments(const Space& space, double* moments, const Block<const T>& x);
+                   double* statistics, const T* weight, const T* bias,
+                   const ChannelNormOptions& options, bool given = false);
+  /// For each point: mean of the owned channels (0 if there are none, or not `centred`), and sum of
+  /// squared differences from it.
+  static void norm_moments(const Space& space, double* moments, const Block<const T>& x,
+                           bool centred);
   /// Merges each rank's moments, in rank order, into mean and 1 / sqrt(variance + eps). `channels`
   /// has each rank's number of channels.
   static void merge_moments(const Space& space, double* statistics, const double* gathered,
@@ -37,17 +44,17 @@ struct ChannelKernels : RequireLayerKernels<Space> {
   static void norm_cell_sums(const Space& space, double* sums, const Block<const T>& a,
                              const Block<const T>& x, const double* statistics, const T* weight);
   /// dx = rstd (w dy - (S1 + xhat S2) / C), S1 and S2 the sums over channels of w dy and w dy xhat,
-  /// of the owned ones or as given.
+  /// of the owned ones or as given; S1 is 0 unless `centred`.
   static void norm_pullback(const Space& space, const Block<T>& dx, const Block<const T>& dy,
                             const Block<const T>& x, const double* statistics, const T* weight,
-                            const CellSums& given = {});
+                            bool centred, const CellSums& given = {});
   /// ty = w rstd (tx - (S1 + xhat S2) / C) + xhat tw + tb, S1 and S2 the sums over channels of tx
-  /// and tx xhat, of the owned ones or as given. Null tw, tb: zeros; without `with_input` tx is
-  /// zero.
+  /// and tx xhat, of the owned ones or as given; S1 is 0 unless `centred`. Null tw, tb: zeros;
+  /// without `with_input` tx is zero.
   static void norm_pushforward(const Space& space, const Block<T>& ty, const Block<const T>& tx,
                                bool with_input, const Block<const T>& x, const double* statistics,
                                const T* weight, const T* weight_tangent, const T* bias_tangent,
-                               const CellSums& given = {});
+                               bool centred, const CellSums& given = {});
 
   /// y = exp(x - max) / sum of these, over the channels of a point.
   static void softmax(const Space& space, const Block<T>& y, const Block<const T>& x);

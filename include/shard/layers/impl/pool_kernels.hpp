@@ -50,16 +50,17 @@ struct PoolKernels : RequireLayerKernels<Space> {
                                const PoolWindow& window, bool count_padding);
 };
 
-/// Kernels of the pixel shuffles: fine[n, c, i r + j] = coarse[n, c r^dims + j, i], j row-major;
-/// `factor` is 1 in dimensions that the field doesn't have.
+/// Kernels of the pixel shuffles: fine[n, c, i r + j] = coarse[n, c r^dims + j, i], j row-major, or
+/// with `points_first` coarse[n, j C + c, i] for C channels of the fine field; `factor` is 1 in
+/// dimensions that the field doesn't have.
 template <class Space, class T>
 struct PixelKernels : RequireLayerKernels<Space> {
   /// Fills `fine`.
   static void to_fine(const Space& space, const Block<T>& fine, const Block<const T>& coarse,
-                      const int* factor);
+                      const int* factor, bool points_first);
   /// Fills `coarse`.
   static void to_coarse(const Space& space, const Block<T>& coarse, const Block<const T>& fine,
-                        const int* factor);
+                        const int* factor, bool points_first);
 };
 
 }  // namespace shard::impl

@@ -49,6 +49,7 @@ struct ActivationLayer {
 struct ReLU : ActivationLayer<ReLU> {
  private:
   friend ActivationLayer<ReLU>;
+  friend impl::FunctionOf;
   static constexpr const char* name          = "ReLU";
   static constexpr impl::Activation function = impl::Activation::relu;
 };
@@ -85,6 +86,7 @@ struct LeakyReLU {
 struct SiLU : ActivationLayer<SiLU> {
  private:
   friend ActivationLayer<SiLU>;
+  friend impl::FunctionOf;
   static constexpr const char* name          = "SiLU";
   static constexpr impl::Activation function = impl::Activation::silu;
 };
@@ -117,6 +119,7 @@ struct GELU {
   }
 
  private:
+  friend impl::FunctionOf;
   impl::Activation function() const {
     return form == GeluForm::tanh ? impl::Activation::gelu_tanh : impl::Activation::gelu;
   }
@@ -126,6 +129,7 @@ struct GELU {
 struct Tanh : ActivationLayer<Tanh> {
  private:
   friend ActivationLayer<Tanh>;
+  friend impl::FunctionOf;
   static constexpr const char* name          = "Tanh";
   static constexpr impl::Activation function = impl::Activation::tanh;
 };
@@ -134,6 +138,7 @@ struct Tanh : ActivationLayer<Tanh> {
 struct Sigmoid : ActivationLayer<Sigmoid> {
  private:
   friend ActivationLayer<Sigmoid>;
+  friend impl::FunctionOf;
   static constexpr const char* name          = "Sigmoid";
   static constexpr impl::Activation function = impl::Activation::sigmoid;
 };

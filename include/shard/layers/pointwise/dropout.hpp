@@ -8,7 +8,6 @@
 #include "shard/layers/impl/activation_kernels.hpp"
 #include "shard/layers/impl/dropout_kernels.hpp"
 #include "shard/layers/parameters.hpp"
-#include "shard/layers/pointwise/pointwise.hpp"
 #include "shard/layers/sharding_rule.hpp"
 
 namespace shard {
@@ -47,10 +46,10 @@ struct Dropout {
   /// rank unless 0 <= p <= 1.
   template <class Space, class Y, class X>
   void apply(const Space& space, State& state, const Y& y, const X& x) const {
-    impl::require_probability(p);
+    impl::require_probability("Dropout", p);
     impl::require_same_owners("Dropout", x, y);
     if (training) ++state.step;
-    masked(space, state, y, x);
+    impl::drop("Dropout", *this, space, state.step, false, y, x);
     mark_written(space, y);
   }
   /// The tangent of y for the tangent tx of x; ty may be tx.
@@ -58,8 +57,7 @@ struct Dropout {
   void pushforward(const Space& space, const State& state, const TY& ty, const TX& tx,
                    const X& x) const {
     impl::require_same_owners("Dropout", x, ty);
-    impl::require_same_owners("Dropout", x, tx);
-    masked(space, state, ty, tx);
+    impl::drop("Dropout", *this, space, state.step, false, ty, tx);
     mark_written(space, ty);
   }
   /// Sets dx = dJ/dx from dy = dJ/dy; dx may be dy, or not_wanted.
@@ -68,27 +66,75 @@ struct Dropout {
                 const X& x) const {
     if constexpr (is_wanted_v<DX>) {
       impl::require_same_owners("Dropout", x, dx);
-      impl::require_same_owners("Dropout", x, dy);
-      masked(space, state, dx, dy);
+      impl::drop("Dropout", *this, space, state.step, false, dx, dy);
     }
-  }
-
- private:
-  template <class Space, class Y, class X>
-  void masked(const Space& space, const State& state, const Y& y, const X& x) const {
-    impl::DropoutMask mask;
-    mask.p    = training ? p : 0.0;
-    mask.seed = seed;
-    mask.step = state.step;
-    for (int d = 0; d < X::rank; ++d) {
-      const int to    = d < 2 ? d : d + 5 - X::rank;
-      mask.begin[to]  = x.begin(d);
-      mask.extent[to] = x.global_extent(d);
-    }
-    impl::DropoutKernels<Space, typename Y::non_const_value_type>::apply(
-        space, impl::owned_block(impl::local(y)), impl::owned_input(x), mask);
   }
 };
+
+/// Stochastic depth (Huang et al. 2016; timm's DropPath): in training y = x / (1 - p) for a sample
+/// with probability 1 - p, else 0 for all values of the sample; else y = x. Put it before the sum
+/// of a residual block. The mask depends only on the seed, the step and the sample's global index
+/// in the batch; otherwise as Dropout.
+struct DropPath {
+  double p           = 0.1;   ///< the probability of a zero
+  std::uint64_t seed = 0;     ///< use another seed for each DropPath of a model
+  bool training      = true;  ///< whether anything is dropped
+
+  static constexpr LayerSharding sharding = LayerSharding::local;  ///< sends nothing
+
+  using State = Dropout::State;  ///< the number of masks drawn
+
+  /// No parameters.
+  std::vector<ParameterShape> parameter_shapes() const { return {}; }
+
+  /// The state before the first step. Local.
+  template <class X>
+  State state(const X&) const {
+    return {};
+  }
+
+  /// Sets the step before the next apply, for models.
+  void take_up(State& state, std::uint64_t step, bool) const { state.step = step; }
+
+  /// Increments the step and computes y's owned points; y may be x. Throws ArgumentError on every
+  /// rank unless 0 <= p <= 1.
+  template <class Space, class Y, class X>
+  void apply(const Space& space, State& state, const Y& y, const X& x) const {
+    impl::require_probability("DropPath", p);
+    impl::require_same_owners("DropPath", x, y);
+    if (training) ++state.step;
+    impl::drop("DropPath", *this, space, state.step, true, y, x);
+    mark_written(space, y);
+  }
+  /// The tangent of y for the tangent tx of x; ty may be tx.
+  template <class Space, class TY, class TX, class X>
+  void pushforward(const Space& space, const State& state, const TY& ty, const TX& tx,
+                   const X& x) const {
+    impl::require_same_owners("DropPath", x, ty);
+    impl::drop("DropPath", *this, space, state.step, true, ty, tx);
+    mark_written(space, ty);
+  }
+  /// Sets dx = dJ/dx from dy = dJ/dy; dx may be dy, or not_wanted.
+  template <class Space, class DX, class DY, class X>
+  void pullback(const Space& space, const State& state, const DX& dx, const DY& dy,
+                const X& x) const {
+    if constexpr (is_wanted_v<DX>) {
+      impl::require_same_owners("DropPath", x, dx);
+      impl::drop("DropPath", *this, space, state.step, true, dx, dy);
+    }
+  }
+};
+
+/// Sets y's owned points to independent standard normal numbers (Box and Muller 1958), for noise
+/// that ensembles and diffusion models add. They depend only on the seed, the step and each value's
+/// global index, so they are the same for every mesh, partition and number of threads. y is a field
+/// [batch, channel, space...], sharded in any way. Local.
+template <class Space, AnyShardedView Y>
+void normal(const Space& space, const Y& y, std::uint64_t seed, std::uint64_t step) {
+  impl::DropoutKernels<Space, typename Y::non_const_value_type>::normal(
+      space, impl::owned_block(impl::local(y)), impl::DropoutMask::of(y, 0.0, seed, step));
+  mark_written(space, y);
+}
 
 }  // namespace shard
 

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
 #include "shard/base/wanted.hpp"
@@ -17,22 +18,31 @@
 
 namespace shard {
 
+/// The order of the coarse channels of a pixel shuffle: of C channels and the points j of a patch.
+enum class PixelOrder : std::uint8_t {
+  channels_first,  ///< channel c R^Dims + j, PyTorch's PixelShuffle
+  points_first,    ///< channel j C + c: patches of transformers, rearranged to (p1 p2 c)
+};
+
 namespace impl {
 
 /// Checks and kernels that map R^Dims channels of the coarse field to the points of one channel of
 /// the fine field.
-template <int R, int Dims>
+template <int R, int Dims, PixelOrder Order>
 struct Pixels {
   static_assert(R >= 1 && Dims >= 1 && Dims <= 3,
                 "pixels are shuffled by a factor of at least one, in one to three dimensions");
-  static constexpr index_t cells = R * (Dims > 1 ? R : 1) * (Dims > 2 ? R : 1);
-  static constexpr int factor[3] = {Dims > 2 ? R : 1, Dims > 1 ? R : 1, R};
+  static constexpr index_t cells     = R * (Dims > 1 ? R : 1) * (Dims > 2 ? R : 1);
+  static constexpr int factor[3]     = {Dims > 2 ? R : 1, Dims > 1 ? R : 1, R};
+  static constexpr bool points_first = Order == PixelOrder::points_first;
 
   /// Throws ArgumentError, on every rank, unless the fine field is the coarse one refined.
   template <class Fine, class Coarse>
   static void require(const char* name, const Fine& fine, const Coarse& coarse) {
     static_assert(Fine::rank == Dims + 2,
                   "a field of pixels is [batch, channel, as many dimensions as are shuffled]");
+    static_assert(!points_first || !is_cut_v<Fine, 1>,
+                  "channels of points first can't be sharded: redistribute before it");
     require_same_rank_and_value<Fine, Coarse>();
     require_same_cut(name, fine.geometry(), coarse.geometry());
     require_extent(name, coarse.label(), "channels", coarse.global_extent(1),
@@ -53,17 +63,17 @@ struct Pixels {
   template <class Space, class Fine, class Coarse>
   static void to_fine(const Space& space, const Fine& fine, const Coarse& coarse) {
     PixelKernels<Space, typename Fine::non_const_value_type>::to_fine(
-        space, owned_block(local(fine)), owned_input(coarse), factor);
+        space, owned_block(local(fine)), owned_input(coarse), factor, points_first);
   }
   template <class Space, class Coarse, class Fine>
   static void to_coarse(const Space& space, const Coarse& coarse, const Fine& fine) {
     PixelKernels<Space, typename Coarse::non_const_value_type>::to_coarse(
-        space, owned_block(local(coarse)), owned_input(fine), factor);
+        space, owned_block(local(coarse)), owned_input(fine), factor, points_first);
   }
 };
 
 /// What PixelShuffle (`ToFine`) and its inverse have in common.
-template <class Layer, int R, int Dims, bool ToFine>
+template <class Layer, int R, int Dims, PixelOrder Order, bool ToFine>
 struct PixelLayer {
   static constexpr int dims               = Dims;                  ///< spatial dimensions
   static constexpr int factor             = R;                     ///< in each dimension
@@ -94,11 +104,11 @@ struct PixelLayer {
   template <bool Refines, class Space, class To, class From>
   static void run(const Space& space, const To& to, const From& from) {
     if constexpr (Refines) {
-      Pixels<R, Dims>::require(Layer::name, to, from);
-      Pixels<R, Dims>::to_fine(space, to, from);
+      Pixels<R, Dims, Order>::require(Layer::name, to, from);
+      Pixels<R, Dims, Order>::to_fine(space, to, from);
     } else {
-      Pixels<R, Dims>::require(Layer::name, from, to);
-      Pixels<R, Dims>::to_coarse(space, to, from);
+      Pixels<R, Dims, Order>::require(Layer::name, from, to);
+      Pixels<R, Dims, Order>::to_coarse(space, to, from);
     }
   }
 };
@@ -107,9 +117,11 @@ struct PixelLayer {
 
 /// Moves channels to space (Shi et al. 2016; PyTorch's PixelShuffle): y[n, c, i R + j] = x[n, c
 /// R^Dims + j, i], the j of all dimensions row-major. Local: y's shards are x's, R times as wide.
-/// Channels may be sharded if each block of R^Dims channels is on one rank.
-template <int R, int Dims = 2>
-struct PixelShuffle : impl::PixelLayer<PixelShuffle<R, Dims>, R, Dims, true> {
+/// Channels may be sharded if each block of R^Dims channels is on one rank. With
+/// PixelOrder::points_first it splits patches of transformers: y[n, c, i R + j] = x[n, j C + c, i];
+/// then channels can't be sharded.
+template <int R, int Dims = 2, PixelOrder Order = PixelOrder::channels_first>
+struct PixelShuffle : impl::PixelLayer<PixelShuffle<R, Dims, Order>, R, Dims, Order, true> {
   /// Output extent of n points, in each dimension.
   static constexpr index_t output_extent(int, index_t n) { return n * R; }
 
@@ -130,15 +142,16 @@ struct PixelShuffle : impl::PixelLayer<PixelShuffle<R, Dims>, R, Dims, true> {
   }
 
  private:
-  friend impl::PixelLayer<PixelShuffle, R, Dims, true>;
+  friend impl::PixelLayer<PixelShuffle, R, Dims, Order, true>;
   static constexpr const char* name = "PixelShuffle";
-  using Pixels                      = impl::Pixels<R, Dims>;
+  using Pixels                      = impl::Pixels<R, Dims, Order>;
 };
 
-/// The inverse of PixelShuffle: moves space to channels. Local, so x's shards have to begin at
-/// multiples of R, and R has to divide its extents; else ArgumentError on every rank.
-template <int R, int Dims = 2>
-struct PixelUnshuffle : impl::PixelLayer<PixelUnshuffle<R, Dims>, R, Dims, false> {
+/// The inverse of PixelShuffle, in both orders: moves space to channels, or merges patches. Local,
+/// so x's shards have to begin at multiples of R, and R has to divide its extents; else
+/// ArgumentError on every rank.
+template <int R, int Dims = 2, PixelOrder Order = PixelOrder::channels_first>
+struct PixelUnshuffle : impl::PixelLayer<PixelUnshuffle<R, Dims, Order>, R, Dims, Order, false> {
   /// Output extent of n points, in each dimension.
   static constexpr index_t output_extent(int, index_t n) { return n / R; }
 
@@ -159,9 +172,9 @@ struct PixelUnshuffle : impl::PixelLayer<PixelUnshuffle<R, Dims>, R, Dims, false
   }
 
  private:
-  friend impl::PixelLayer<PixelUnshuffle, R, Dims, false>;
+  friend impl::PixelLayer<PixelUnshuffle, R, Dims, Order, false>;
   static constexpr const char* name = "PixelUnshuffle";
-  using Pixels                      = impl::Pixels<R, Dims>;
+  using Pixels                      = impl::Pixels<R, Dims, Order>;
 };
 
 }  // namespace shard
