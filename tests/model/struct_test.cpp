@@ -305,6 +305,30 @@ TEST(Structs, HaveAttention) {
   }
 }
 
+/// Norms whose scale and shift are fields, and products of fields.
+struct Conditioned {
+  Conv1 scale{4, 4}, shift{4, 4}, gate{4, 4};
+  Modulated<LayerNorm> norm{{4, 1e-5, true}};
+  Multiply times{};
+  Conv3 out{4, 2};
+  auto operator()(auto& m, const auto& x) const {
+    const auto condition = m.run(Sigmoid{}, x);
+    const auto h         = m.run(norm, x, m.run(scale, condition), m.run(shift, condition));
+    return m.run(out, m.run(Multiply{}, m.run(times, h, m.run(gate, condition)), x));
+  }
+};
+
+TEST(Structs, HaveLayersOfSeveralInputs) {
+  const auto m = model<double>(Conditioned{});
+  const Mesh<Lat, Lon> self(MPI_COMM_SELF, {1, 1}), mesh(MPI_COMM_WORLD, {0, 0});
+  const auto sharded = domain_parallel<Lat, Lon>(m, mesh);
+  const auto a = run(sharded, {2, 4, 13, 11}), b = run(domain_parallel<>(m, self), {2, 4, 13, 11});
+  EXPECT_EQ(a.y, b.y);
+  expect_near(a, b, 1e-12);
+  expect_pair(sharded, {2, 4, 13, 11});
+  expect_steady(sharded, {2, 4, 13, 11});
+}
+
 TEST(Structs, AreOperations) {
   const auto m = model<double>(Bottleneck{{3, 3}, {3, 3}});
   const Mesh<Lat, Lon> mesh(MPI_COMM_WORLD, {0, 0});

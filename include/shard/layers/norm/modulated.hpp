@@ -32,6 +32,7 @@ struct Modulated {
 
   static constexpr LayerSharding sharding = Norm::sharding;  ///< the norm's
   static constexpr bool takes_not_wanted  = true;            ///< each gradient may be not_wanted
+  static constexpr int inputs             = 3;               ///< x, scale and shift
 
   /// The norm's parameters.
   template <class T, class Memory = Kokkos::DefaultExecutionSpace::memory_space>

@@ -25,6 +25,7 @@ namespace shard {
 struct Multiply {
   static constexpr LayerSharding sharding = LayerSharding::local;  ///< forward sends nothing
   static constexpr bool takes_not_wanted  = true;                  ///< dx and dz may be not_wanted
+  static constexpr int inputs             = 2;                     ///< x and z
 
   /// No parameters.
   std::vector<ParameterShape> parameter_shapes() const { return {}; }
