@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "../comm/mpi_channel.hpp"
 #include "by_dimension.hpp"
 #include "for_each_space.hpp"
 #include "plan.hpp"
@@ -22,13 +23,12 @@ namespace shard::impl {
 namespace {
 
 constexpr std::size_t never = std::numeric_limits<std::size_t>::max();
-/// Bytes below the eager limit of MPIs over TCP, with room for their headers.
-constexpr std::size_t eager_part = 32000;
 /// What the messages of a plan use on some rank.
 struct Usage {
   bool mapped = false, others = false;  ///< channels of mapped memory, other channels
   bool only_mpi = true;                 ///< no other channel was opened
   bool any_long = false;                ///< messages that MPI sends in several steps
+  bool in_parts = false;                ///< long messages to other hosts go in parts by default
 };
 
 /// Candidates: what the requested tuning leaves open, the simplest first. `usage`: of the plan of
@@ -59,7 +59,7 @@ std::vector<Tuning> candidates(const Tuning& asked, const std::vector<FieldSpec>
       add(asked.transport, messages, asked.direct_run);
   if (usage.any_long && asked.message_part == 0) {
     add(asked.transport, asked.messages, asked.direct_run);
-    list.back().message_part = eager_part;
+    list.back().message_part = usage.in_parts ? no_parts : eager_part;
   }
   if (asked.transport != TransportKind::automatic || usage.only_mpi) return list;
   add(TransportKind::mpi, asked.messages, asked.direct_run);
@@ -106,8 +106,9 @@ std::shared_ptr<FieldPlan<Memory>> FieldPlan<Memory>::make_measured(
     const Watched watched(for_others);
     await_mpi("MPI_Allreduce", MPI_Allreduce, MPI_IN_PLACE, uses, 4, MPI_INT, MPI_MAX, mesh.comm());
   }
-  const std::vector<Tuning> list =
-      candidates(asked, fields, {uses[0] != 0, uses[1] != 0, uses[2] == 0, uses[3] != 0});
+  const std::vector<Tuning> list = candidates(asked, fields,
+                                              {uses[0] != 0, uses[1] != 0, uses[2] == 0,
+                                               uses[3] != 0, uses[3] != 0 && sends_in_parts(mesh)});
   for (auto tried = list.begin() + 1; tried != list.end(); ++tried)
     plans.push_back(make(mesh, fields, *tried));
   const auto seconds              = Trials<Memory>(mesh, fields, names, addresses).seconds(plans);
