@@ -9,8 +9,10 @@
 // the slowest rank. The layouts are measured alternately.
 #include <Kokkos_Core.hpp>
 
+#include <cstddef>
 #include <cstdio>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <string>
 #include <utility>
@@ -51,8 +53,8 @@ void exchanges(const Mesh& mesh, index_t cells, int turns, bool prints) {
   Fields fields;
   for (int f = 0; f < 8; ++f) fields.push_back(field<1>(mesh, cells));
   const std::vector<std::pair<const char*, shard::Tuning>> tunings = {
-      {"one_per_peer", {}},
-      {"parts of 32000", {.message_part = 32000}},
+      {"one_per_peer", {.message_part = std::numeric_limits<std::size_t>::max()}},
+      {"in parts by default", {}},
       {"by_size", {.messages = MessageLayout::by_size}},
       {"one_per_field", {.messages = MessageLayout::one_per_field}},
       {"one_per_box", {.messages = MessageLayout::one_per_box}},
@@ -121,7 +123,8 @@ int main(int argc, char** argv) {
   const bool prints = environment.rank() == 0;
   if (prints)
     std::printf(
-        "| cells of a rank, 8 fields | one_per_peer | parts of 32000 | by_size | one_per_field | "
+        "| cells of a rank, 8 fields | one_per_peer, whole | in parts by default | by_size | "
+        "one_per_field | "
         "one_per_box | by_dimension | measured | chosen "
         "|\n|---|---|---|---|---|---|---|---|---|\n");
   for (const index_t cells : {4, 16, 64}) exchanges(mesh, cells, turns, prints);
