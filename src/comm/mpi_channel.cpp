@@ -31,8 +31,6 @@ constexpr std::size_t unit_bytes =
 constexpr auto most_counted = static_cast<std::size_t>(std::numeric_limits<int>::max());
 /// Classes of network devices: InfiniBand, RoCE, Omni-Path and EFA; Slingshot.
 constexpr const char* rdma_classes[] = {"infiniband", "cxi"};
-/// In a mesh's key of an answer, where those about device memory have a DeviceKind.
-constexpr std::uint64_t of_hosts = ~std::uint64_t{0};
 
 /// The datatype of one unit. MPI frees it with the last request that uses it.
 class UnitType {
@@ -256,7 +254,7 @@ bool sends_in_parts(MeshState& mesh) {
                 mesh.comm());
     return std::make_shared<MessageAnswer>(lacks != 0);
   };
-  return mesh.one_of_its_kind(PlanKey::of(KeyKind::device_messages, of_hosts), ask)->yes;
+  return mesh.one_of_its_kind(PlanKey::of(KeyKind::message_parts), ask)->yes;
 }
 
 }  // namespace shard::impl

@@ -30,6 +30,10 @@ enum class MessageLayout : std::uint8_t {
   /// Several boxes in a message of up to 4000 bytes; a larger box is a message of its own. Such
   /// messages use MPI's eager protocol (OpenMPI's limit is 4096 bytes with its header).
   by_size,
+  /// One message for each pair of hosts: the ranks of a host join theirs in memory that they share,
+  /// if all messages of the plan to other hosts have at most 2048 bytes. A rank's exchange may need
+  /// calls of another rank of its host. Otherwise as one_per_peer.
+  one_per_host,
 };
 
 namespace impl {
