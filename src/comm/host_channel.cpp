@@ -359,8 +359,7 @@ class HostTransport final : public Transport {
                     pair.section(slot, 1 - direction_) + part.in_section, part.bytes);
       pair.flags(slot).read.fetch_add(1, std::memory_order_release);
     }
-    channel_->in_progress_[slot] = false;
-    return taken_                = true;
+    return taken_ = true;
   }
   void wait(Stream) override {
     channel_->wait([&] { return has_arrived(); });
@@ -369,14 +368,16 @@ class HostTransport final : public Transport {
     return received_ + channel_->in_buffer_[1 - direction_][i];
   }
   void end() override {
-    const auto& busy = channel_->in_progress_;
+    auto& busy              = channel_->in_progress_;
+    busy[run_ % host_slots] = false;
     if (std::find(busy.begin(), busy.end(), true) == busy.end()) channel_->in_flight_.leave();
   }
   /// Returns whether the messages have arrived within a tenth of a second.
   bool abandon() override {
-    const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(100);
+    const auto last = std::chrono::steady_clock::now() + std::chrono::milliseconds(100);
     while (!has_arrived())
-      if (std::chrono::steady_clock::now() > end) return false;
+      if (std::chrono::steady_clock::now() > last) return false;
+    end();
     return true;
   }
   const int& waiting_for() const override { return channel_->waiting_for_; }
