@@ -330,7 +330,7 @@ void measure(const shard::Environment& environment, int turns, const std::vector
 
 }  // namespace
 
-// overlap [--network [--part BYTES]] [TURNS]
+// overlap [--network [--part BYTES]] [TURNS]; BYTES: see Tuning::message_part
 int main(int argc, char** argv) {
   shard::Environment environment(argc, argv);
   int turns = 60;

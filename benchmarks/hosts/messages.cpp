@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // When fewer or larger messages pay on the network that this runs on (tools/hosts makes some).
 //
-// messages [TURNS]
+// messages [--joined] [TURNS]; --joined: the last table alone
 //
 // Eight fields of a rank's cells (halo 1, corners too, two dimensions cut) are exchanged in each
 // layout of messages, and as Tuning::measure chooses; then a step of diffusion of one field with an
-// exchange before each step, each second and each fourth. Prints tables of microseconds, medians of
-// the slowest rank. The layouts are measured alternately.
+// exchange before each step, each second and each fourth; then one field's exchange with and
+// without a message for each pair of hosts. Prints tables of microseconds, medians of the slowest
+// rank. The layouts are measured alternately.
 #include <Kokkos_Core.hpp>
 
+#include <cstddef>
 #include <cstdio>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <string>
 #include <utility>
@@ -37,8 +40,8 @@ using Field = shard::ShardedView<
     shard::ShardDim<1, X, shard::Halo<Width>, shard::Periodic>, Kokkos::HostSpace>;
 
 template <int Width>
-Field<Width> field(const Mesh& mesh, index_t cells) {
-  const Field<Width> made("t", mesh, {cells * mesh.size<Y>(), cells * mesh.size<X>(), levels});
+Field<Width> field(const Mesh& mesh, index_t cells, index_t of_levels = levels) {
+  const Field<Width> made("t", mesh, {cells * mesh.size<Y>(), cells * mesh.size<X>(), of_levels});
   Kokkos::deep_copy(made.view(), 1.0);
   return made;
 }
@@ -51,8 +54,8 @@ void exchanges(const Mesh& mesh, index_t cells, int turns, bool prints) {
   Fields fields;
   for (int f = 0; f < 8; ++f) fields.push_back(field<1>(mesh, cells));
   const std::vector<std::pair<const char*, shard::Tuning>> tunings = {
-      {"one_per_peer", {}},
-      {"parts of 32000", {.message_part = 32000}},
+      {"one_per_peer", {.message_part = std::numeric_limits<std::size_t>::max()}},
+      {"in parts by default", {}},
       {"by_size", {.messages = MessageLayout::by_size}},
       {"one_per_field", {.messages = MessageLayout::one_per_field}},
       {"one_per_box", {.messages = MessageLayout::one_per_box}},
@@ -70,6 +73,23 @@ void exchanges(const Mesh& mesh, index_t cells, int turns, bool prints) {
   for (const double time : times) std::printf(" %.0f |", time);
   const std::string chosen = shard::to_text(plans.back().tuning());
   std::printf(" %s |\n", chosen.c_str());
+  std::fflush(stdout);
+}
+
+/// An exchange of one field, a message for each rank or for each pair of hosts.
+void joined(const Mesh& mesh, index_t of_levels, int turns, bool prints) {
+  const Field<1> t = field<1>(mesh, 4, of_levels);
+  const shard::Exchange usual(t),
+      by_host(shard::Tuning{.messages = shard::MessageLayout::one_per_host}, t),
+      measured(shard::Tuning::measure, t);
+  const Space space;
+  const auto times =
+      support::in_turns(mesh.communicator(), turns, 10,
+                        {[&] { usual(space); }, [&] { by_host(space); }, [&] { measured(space); }});
+  if (!prints) return;
+  const std::string chosen = shard::to_text(measured.tuning());
+  std::printf("| %ld | %.1f | %.1f | %.2f | %.1f, %s |\n", static_cast<long>(4 * of_levels * 8),
+              times[0], times[1], times[0] / times[1], times[2], chosen.c_str());
   std::fflush(stdout);
 }
 
@@ -114,20 +134,28 @@ void deep_halos(const Mesh& mesh, index_t cells, int turns, bool prints) {
 int main(int argc, char** argv) {
   shard::Environment environment(argc, argv);
   int turns = 15;
-  support::Arguments given(argc, argv, "[TURNS]");
+  support::Arguments given(argc, argv, "[--joined] [TURNS]");
+  const bool only_joined = given.flag("--joined");
   given.next("TURNS", turns, 1);
   if (!given.understood()) return 2;
   const Mesh mesh(environment.world(), {0, 0});
   const bool prints = environment.rank() == 0;
+  if (!only_joined) {
+    if (prints)
+      std::printf(
+          "| cells of a rank, 8 fields | one_per_peer, whole | in parts by default | by_size | "
+          "one_per_field | one_per_box | by_dimension | measured | chosen "
+          "|\n|---|---|---|---|---|---|---|---|---|\n");
+    for (const index_t cells : {4, 16, 64}) exchanges(mesh, cells, turns, prints);
+    if (prints)
+      std::printf(
+          "\n| cells of a rank, 1 field | a step, exchange before each | each second | each fourth "
+          "|\n|---|---|---|---|\n");
+    for (const index_t cells : {4, 16, 64}) deep_halos(mesh, cells, turns, prints);
+  }
   if (prints)
     std::printf(
-        "| cells of a rank, 8 fields | one_per_peer | parts of 32000 | by_size | one_per_field | "
-        "one_per_box | by_dimension | measured | chosen "
-        "|\n|---|---|---|---|---|---|---|---|---|\n");
-  for (const index_t cells : {4, 16, 64}) exchanges(mesh, cells, turns, prints);
-  if (prints)
-    std::printf(
-        "\n| cells of a rank, 1 field | a step, exchange before each | each second | each fourth "
-        "|\n|---|---|---|---|\n");
-  for (const index_t cells : {4, 16, 64}) deep_halos(mesh, cells, turns, prints);
+        "\n| bytes of a face, 1 field | a message for each rank | for each pair of hosts | ratio | "
+        "measured, chosen |\n|---|---|---|---|---|\n");
+  for (const index_t of_levels : {2, 16, 32, 64}) joined(mesh, of_levels, turns, prints);
 }

@@ -8,6 +8,7 @@ namespace shard::impl {
 // each in the file of its transport, *_channel.cpp
 std::unique_ptr<Channel> open_shared_channel(const ChannelRequest& request);
 std::unique_ptr<Channel> open_nccl_channel(const ChannelRequest& request);
+std::unique_ptr<Channel> open_host_channel(const ChannelRequest& request);
 std::unique_ptr<Channel> open_mpi_channel(const ChannelRequest& request);
 
 const int& Channel::waiting_for() const {
@@ -16,8 +17,10 @@ const int& Channel::waiting_for() const {
 }
 
 std::vector<ChannelKind>& channel_kinds() {
-  static std::vector<ChannelKind> kinds{
-      {"shared", open_shared_channel}, {"nccl", open_nccl_channel}, {"mpi", open_mpi_channel}};
+  static std::vector<ChannelKind> kinds{{"shared", open_shared_channel},
+                                        {"nccl", open_nccl_channel},
+                                        {"hosts", open_host_channel},
+                                        {"mpi", open_mpi_channel}};
   return kinds;
 }
 

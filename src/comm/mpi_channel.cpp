@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Messages by MPI: any rank, anywhere.
+#include "mpi_channel.hpp"
+
 #include <mpi.h>
 
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <filesystem>
 #include <limits>
 #include <memory>
 #include <optional>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -16,6 +20,7 @@
 #include "shard/base/impl/watchdog.hpp"
 #include "shard/comm/impl/channel.hpp"
 #include "shard/comm/impl/in_flight.hpp"
+#include "shard/comm/impl/shared_pool.hpp"
 
 namespace shard::impl {
 
@@ -24,6 +29,8 @@ namespace {
 constexpr std::size_t unit_bytes =
     16;  // bytes per element of a long message, so that counts reach 32 GiB
 constexpr auto most_counted = static_cast<std::size_t>(std::numeric_limits<int>::max());
+/// Classes of network devices: InfiniBand, RoCE, Omni-Path and EFA; Slingshot.
+constexpr const char* rdma_classes[] = {"infiniband", "cxi"};
 
 /// The datatype of one unit. MPI frees it with the last request that uses it.
 class UnitType {
@@ -67,11 +74,20 @@ class Counting {
   std::optional<UnitType> unit_;
 };
 
+/// The sizes of messages' parts. Both ends of a message agree.
+struct Parts {
+  std::size_t bytes = no_parts;             ///< a multiple of 16
+  std::shared_ptr<const SharedPool> whole;  ///< its ranks get whole messages
+
+  std::size_t most_bytes(int peer) const {
+    return whole && whole->place_of(peer) >= 0 ? no_parts : bytes;
+  }
+};
+
 /// Persistent MPI requests on host memory, or on device memory with a GPU-aware MPI.
 class MpiTransport final : public Transport {
  public:
-  /// Messages of more than `most_bytes`, a multiple of 16, go in parts.
-  MpiTransport(MPI_Comm comm, int tag, std::size_t most_bytes, const std::vector<Message>& sends,
+  MpiTransport(MPI_Comm comm, int tag, const Parts& parts, const std::vector<Message>& sends,
                std::byte* send_buffer, const std::vector<Message>& receives,
                std::byte* receive_buffer) {
     Counting counting;
@@ -79,6 +95,7 @@ class MpiTransport final : public Transport {
                          std::vector<std::byte*>& places) {
       has_long_ = has_long_ || m.bytes > long_message;
       places.push_back(buffer);
+      const std::size_t most_bytes = parts.most_bytes(m.peer);
       for (std::size_t left = m.bytes; left > 0;) {
         const Message part{m.peer, std::min(left, most_bytes)};
         MPI_Request request = MPI_REQUEST_NULL;
@@ -157,13 +174,14 @@ class MpiTransport final : public Transport {
   std::vector<std::byte*> outgoing_, incoming_;
 };
 
-/// Whether MPI takes device memory, if no plan says so itself: found out once for a mesh.
-struct DirectMessages : CachedPlan {
-  explicit DirectMessages(bool is) : direct(is) {}
-  ~DirectMessages() override {}  // NOLINT(modernize-use-equals-default): hipcc
-  const bool direct;
+/// What was found out once for a mesh about its messages by MPI.
+struct MessageAnswer : CachedPlan {
+  explicit MessageAnswer(bool is) : yes(is) {}
+  ~MessageAnswer() override {}  // NOLINT(modernize-use-equals-default): hipcc
+  const bool yes;
 };
 
+/// Whether MPI takes device memory, if no plan says so itself.
 bool mpi_takes(const ChannelRequest& request) {
   MeshState& mesh = request.mesh;
   if (request.mpi_takes_device_memory)
@@ -172,41 +190,71 @@ bool mpi_takes(const ChannelRequest& request) {
   const PlanKey key =
       PlanKey::of(KeyKind::device_messages, static_cast<std::uint64_t>(*request.device));
   const auto ask = [&] {
-    return std::make_shared<DirectMessages>(
+    return std::make_shared<MessageAnswer>(
         decide_device_messages(mesh.comm(), *request.device).direct);
   };
-  return mesh.one_of_its_kind(key, ask)->direct;
+  return mesh.one_of_its_kind(key, ask)->yes;
+}
+
+/// The parts of a plan's messages. Collective over the mesh. By default messages of device memory
+/// that MPI takes directly stay whole: MPI copies each part to the host by itself.
+Parts parts_of(const ChannelRequest& request, bool direct) {
+  if (request.message_part > 0)
+    return {std::max(request.message_part / unit_bytes, std::size_t{1}) * unit_bytes, {}};
+  if (direct || !sends_in_parts(request.mesh)) return {};
+  return {eager_part, SharedPool::of(request.mesh)};
 }
 
 /// One persistent request for each message, or for each of its parts.
 class MpiChannel final : public Channel {
  public:
-  MpiChannel(bool staged, std::size_t message_part)
-      : staged_(staged),
-        most_bytes_(message_part == 0
-                        ? std::numeric_limits<std::size_t>::max()
-                        : std::max(message_part / unit_bytes, std::size_t{1}) * unit_bytes) {}
+  MpiChannel(bool staged, Parts parts) : staged_(staged), parts_(std::move(parts)) {}
   ~MpiChannel() override {}  // NOLINT(modernize-use-equals-default): hipcc
   Properties properties() const override { return {.staged = staged_}; }
   void connect(const ChannelMessages& messages) override { messages_ = messages; }
   std::array<std::unique_ptr<Transport>, 2> make(std::byte* send, std::byte* receive) override {
     const ChannelMessages& m = messages_;
-    return {std::make_unique<MpiTransport>(m.comm, m.tags[0], most_bytes_, m.sends, send,
-                                           m.receives, receive),
-            std::make_unique<MpiTransport>(m.comm, m.tags[1], most_bytes_, m.receives, receive,
-                                           m.sends, send)};
+    return {std::make_unique<MpiTransport>(m.comm, m.tags[0], parts_, m.sends, send, m.receives,
+                                           receive),
+            std::make_unique<MpiTransport>(m.comm, m.tags[1], parts_, m.receives, receive, m.sends,
+                                           send)};
   }
 
  private:
   bool staged_;
-  std::size_t most_bytes_;
+  Parts parts_;
   ChannelMessages messages_;
 };
 
 }  // namespace
 
 std::unique_ptr<Channel> open_mpi_channel(const ChannelRequest& request) {
-  return std::make_unique<MpiChannel>(request.device && !mpi_takes(request), request.message_part);
+  const bool direct = request.device && mpi_takes(request);
+  return std::make_unique<MpiChannel>(request.device && !direct, parts_of(request, direct));
+}
+
+bool has_rdma_device(const std::string& classes) {
+  return std::any_of(std::begin(rdma_classes), std::end(rdma_classes), [&](const char* name) {
+    std::error_code none;
+    return std::filesystem::directory_iterator(classes + "/" + name, none) !=
+           std::filesystem::directory_iterator();
+  });
+}
+
+bool sends_in_parts(MeshState& mesh) {
+  if (mesh.size() == 1) return false;
+  const auto ask = [&] {
+    const std::shared_ptr<SharedPool> host = SharedPool::of(mesh);
+    int rank                               = 0;
+    while (rank < mesh.size() && host->place_of(rank) >= 0) ++rank;
+    // either every rank has a peer on another host, or none
+    int lacks = rank < mesh.size() && !has_rdma_device() ? 1 : 0;
+    if (rank < mesh.size())
+      await_mpi("MPI_Allreduce", MPI_Allreduce, MPI_IN_PLACE, &lacks, 1, MPI_INT, MPI_MAX,
+                mesh.comm());
+    return std::make_shared<MessageAnswer>(lacks != 0);
+  };
+  return mesh.one_of_its_kind(PlanKey::of(KeyKind::message_parts), ask)->yes;
 }
 
 }  // namespace shard::impl

@@ -11,11 +11,11 @@
 #include <utility>
 #include <vector>
 
+#include "spin.hpp"
 #include "shard/base/error.hpp"
 #include "shard/base/impl/patience.hpp"
 #include "shard/base/impl/watchdog.hpp"
 #include "shard/comm/impl/channel.hpp"
-#include "shard/comm/impl/in_flight.hpp"
 #include "shard/comm/impl/shared_pool.hpp"
 
 namespace shard::impl {
@@ -292,17 +292,7 @@ template <class Done>
 void SharedChannel::spin(int rank, const Done& done) {
   if (done()) return;
   waiting_for_ = rank;
-  // a neighbour may wait for messages that MPI progresses only inside MPI calls of this rank
-  constexpr int turns_between_calls = 64;
-  Patience patience(Patience::Look::memory, pool_->oversubscribed());
-  for (int turn = 1; !done(); patience.turn()) {
-    if (!patience.has_spun()) continue;
-    InFlight::progress_all();
-    int found = 0;
-    if (patience.has_slept() || turn++ % turns_between_calls == 0)
-      check_mpi(MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm_, &found, MPI_STATUS_IGNORE),
-                "MPI_Iprobe");
-  }
+  impl::spin(comm_, Patience(Patience::Look::memory, pool_->oversubscribed()), done);
 }
 
 bool SharedChannel::was_read(std::uint64_t run, std::size_t direction) {

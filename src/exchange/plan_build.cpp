@@ -60,7 +60,8 @@ Channels channels_for(MeshState& mesh, const Tuning& tuning) {
   ChannelRequest request{.mesh                    = mesh,
                          .only                    = name_of(tuning.transport),
                          .mpi_takes_device_memory = tuning.mpi_takes_device_memory,
-                         .message_part            = tuning.message_part};
+                         .message_part            = tuning.message_part,
+                         .joins_hosts             = tuning.messages == MessageLayout::one_per_host};
   if constexpr (!std::is_same_v<Memory, Kokkos::HostSpace>) request.device = device_kind_of<Memory>;
   return open_channels(request);
 }

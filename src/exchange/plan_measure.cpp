@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "../comm/host_channel.hpp"
+#include "../comm/mpi_channel.hpp"
 #include "by_dimension.hpp"
 #include "for_each_space.hpp"
 #include "plan.hpp"
@@ -22,13 +24,13 @@ namespace shard::impl {
 namespace {
 
 constexpr std::size_t never = std::numeric_limits<std::size_t>::max();
-/// Bytes below the eager limit of MPIs over TCP, with room for their headers.
-constexpr std::size_t eager_part = 32000;
 /// What the messages of a plan use on some rank.
 struct Usage {
   bool mapped = false, others = false;  ///< channels of mapped memory, other channels
   bool only_mpi = true;                 ///< no other channel was opened
   bool any_long = false;                ///< messages that MPI sends in several steps
+  bool in_parts = false;                ///< long messages to other hosts go in parts by default
+  bool may_join = false;                ///< messages are short, and hosts have several ranks
 };
 
 /// Candidates: what the requested tuning leaves open, the simplest first. `usage`: of the plan of
@@ -57,9 +59,11 @@ std::vector<Tuning> candidates(const Tuning& asked, const std::vector<FieldSpec>
   for (const MessageLayout messages : others)
     if (usage.others || !usage.mapped || messages == MessageLayout::by_dimension)
       add(asked.transport, messages, asked.direct_run);
+  if (usage.may_join && asked.messages == MessageLayout::one_per_peer)
+    add(asked.transport, MessageLayout::one_per_host, asked.direct_run);
   if (usage.any_long && asked.message_part == 0) {
     add(asked.transport, asked.messages, asked.direct_run);
-    list.back().message_part = eager_part;
+    list.back().message_part = usage.in_parts ? no_parts : eager_part;
   }
   if (asked.transport != TransportKind::automatic || usage.only_mpi) return list;
   add(TransportKind::mpi, asked.messages, asked.direct_run);
@@ -97,17 +101,26 @@ std::shared_ptr<FieldPlan<Memory>> FieldPlan<Memory>::make_measured(
   std::vector<std::shared_ptr<FieldPlan>> plans;
   plans.push_back(make(mesh, fields, candidates(asked, fields, {}).front()));
   const PlanMessages<Memory>& first = plans.front()->at_once_->messages();
-  int uses[4]                       = {};
-  for (const PeerMessage& m : first.sends) uses[m.mapped ? 0 : 1] = 1;
+  int uses[5]                       = {};
+  for (const PeerMessage& m : first.sends) {
+    uses[m.mapped ? 0 : 1] = 1;
+    if (!m.mapped && m.bytes > longest_joined) uses[4] = 1;
+  }
   uses[3] = first.has_long ? 1 : 0;
   for (const auto& channel : first.channels)
     if (std::string_view(channel->name) != name_of(TransportKind::mpi)) uses[2] = 1;
   {
     const Watched watched(for_others);
-    await_mpi("MPI_Allreduce", MPI_Allreduce, MPI_IN_PLACE, uses, 4, MPI_INT, MPI_MAX, mesh.comm());
+    await_mpi("MPI_Allreduce", MPI_Allreduce, MPI_IN_PLACE, uses, 5, MPI_INT, MPI_MAX, mesh.comm());
   }
-  const std::vector<Tuning> list =
-      candidates(asked, fields, {uses[0] != 0, uses[1] != 0, uses[2] == 0, uses[3] != 0});
+  const Usage usage{.mapped   = uses[0] != 0,
+                    .others   = uses[1] != 0,
+                    .only_mpi = uses[2] == 0,
+                    .any_long = uses[3] != 0,
+                    .in_parts = uses[3] != 0 && sends_in_parts(mesh),
+                    .may_join = !device && asked.transport == TransportKind::automatic &&
+                                uses[1] != 0 && uses[4] == 0 && may_join_hosts(mesh)};
+  const std::vector<Tuning> list = candidates(asked, fields, usage);
   for (auto tried = list.begin() + 1; tried != list.end(); ++tried)
     plans.push_back(make(mesh, fields, *tried));
   const auto seconds              = Trials<Memory>(mesh, fields, names, addresses).seconds(plans);

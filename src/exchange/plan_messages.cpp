@@ -21,10 +21,11 @@ std::size_t buffer_bytes(const std::vector<PeerMessage>& messages) {
   return bytes;
 }
 
-/// Whether MPI can't hand one of these messages to the network at once.
-bool any_long(const std::vector<PeerMessage>& messages) {
-  return std::any_of(messages.begin(), messages.end(),
-                     [](const PeerMessage& m) { return !m.mapped && m.bytes > long_message; });
+/// Whether one of these messages can't be handed to the network at once.
+bool any_long(const std::vector<PeerMessage>& messages, const Channels& channels) {
+  return std::any_of(messages.begin(), messages.end(), [&](const PeerMessage& m) {
+    return !m.mapped && (m.bytes > long_message || channels[m.channel]->properties().needs_calls);
+  });
 }
 
 int count_mapped(const std::vector<PeerMessage>& messages) {
@@ -93,7 +94,7 @@ PlanMessages<Memory>::PlanMessages(MeshState& on, const Route& route,
       send_bytes(buffer_bytes(sends)),
       receive_bytes(buffer_bytes(receives)),
       has_long(std::is_same_v<Memory, Kokkos::HostSpace> &&
-               (any_long(sends) || any_long(receives))),
+               (any_long(sends, opened) || any_long(receives, opened))),
       may_poll(!check && (has_long || send_bytes + receive_bytes == 0)),
       entries{static_cast<int>(route.fields.size()), count_mapped(sends), count_mapped(receives)},
       channels(std::move(opened)),

@@ -169,7 +169,7 @@ class PlanMessages {
   const std::vector<PeerMessage> sends, receives;
   std::vector<int> peers;  // of either, ascending
   std::size_t send_bytes = 0, receive_bytes = 0;
-  // of fields in host memory: MPI sends some in several steps, each begun by a call
+  // of fields in host memory: some move in several steps, each begun by a call
   const bool has_long;
   const bool may_poll;  // before the end of an exchange whether its messages have arrived
   const Entries entries;

@@ -14,8 +14,8 @@ namespace {
 
 constexpr const char* transports[] = {"automatic", "mpi", "nccl"};
 constexpr const char* answers[]    = {"ask", "no", "yes"};
-constexpr const char* layouts[] = {"one_per_peer", "one_per_field", "one_per_box", "by_dimension",
-                                   "by_size"};
+constexpr const char* layouts[]    = {"one_per_peer", "one_per_field", "one_per_box",
+                                      "by_dimension", "by_size",       "one_per_host"};
 
 /// The word after "name=", up to the next blank.
 std::string word_after(const std::string& text, const std::string& name) {

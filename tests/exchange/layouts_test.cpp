@@ -3,9 +3,13 @@
 #include <Kokkos_Core.hpp>
 #include <gtest/gtest.h>
 #include <mpi.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <map>
 #include <random>
 #include <set>
 #include <sstream>
@@ -13,6 +17,7 @@
 #include <thread>
 #include <vector>
 
+#include "../../src/comm/mpi_channel.hpp"
 #include "shard/comm/impl/shared_pool.hpp"
 #include "shard/shard.hpp"
 #include "support/counting.hpp"
@@ -231,6 +236,70 @@ TEST(Layouts, EachIsTriedWhereMessagesLeaveANode) {
     EXPECT_EQ(tried(MessageLayout::one_per_box, "mpi"),
               shares == 0 ? Names{} : Names{"one_per_box"});
   }
+}
+
+TEST(Layouts, LongMessagesToOtherHostsGoInParts) {
+  constexpr index_t columns = 10000;
+  constexpr std::size_t row = columns * sizeof(double);
+  const ScopedVariable unchecked("SHARD_CHECK", "0");
+  for (const char* ranks_per_node : {"0", "1", "2"}) {
+    const ScopedVariable nodes("SHARD_RANKS_PER_NODE", ranks_per_node);
+    const Mesh<Y> mesh(MPI_COMM_WORLD, {0});
+    const auto host = impl::SharedPool::of(*mesh.state());
+    int lacks       = impl::has_rdma_device() ? 0 : 1;
+    MPI_Allreduce(MPI_IN_PLACE, &lacks, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+    const Rows t("t", mesh, {2 * mesh.size(), columns});
+    // two rows go to each neighbour: one to each of two, or both to one
+    const int low = (mesh.rank() + mesh.size() - 1) % mesh.size(),
+              up  = (mesh.rank() + 1) % mesh.size();
+    std::map<int, std::size_t> bytes;
+    for (const int peer : {low, up})
+      if (peer != mesh.rank()) bytes[peer] += row;
+    const auto is_away  = [&](const auto& to) { return host->place_of(to.first) < 0; };
+    const bool any_away = std::any_of(bytes.begin(), bytes.end(), is_away);
+    const auto messages = [&](std::size_t part, std::size_t part_away) {
+      std::size_t sum = 0;
+      for (const auto& to : bytes) {
+        const std::size_t most = is_away(to) ? part_away : part;
+        sum += (to.second - 1) / most + 1;
+      }
+      return static_cast<std::int64_t>(sum);
+    };
+    const std::size_t whole = impl::no_parts, chosen = lacks != 0 ? impl::eager_part : whole;
+    const auto sent = [&](std::size_t part) {
+      const Exchange halos(Tuning{.transport = TransportKind::mpi, .message_part = part}, t);
+      const Counts counted = counted_run(halos);
+      fill(t, 1);
+      halos(Space());
+      EXPECT_EQ(wrong_cells(t, 1), 0);
+      EXPECT_EQ(static_cast<std::size_t>(counted.bytes), halos.bytes_sent());
+      return counted.messages;
+    };
+    EXPECT_EQ(sent(0), messages(whole, chosen)) << ranks_per_node;
+    EXPECT_EQ(sent(whole), messages(whole, whole)) << ranks_per_node;
+    EXPECT_EQ(sent(9999), messages(9984, 9984)) << ranks_per_node;
+    // measuring tries what isn't the default
+    int leaves = any_away ? 1 : 0;
+    MPI_Allreduce(MPI_IN_PLACE, &leaves, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+    const Exchange halos(Tuning{.transport = TransportKind::mpi, .measured = true}, t);
+    const std::string other =
+        "message_part=" + std::to_string(leaves * lacks != 0 ? whole : impl::eager_part);
+    if (mesh.size() > 1) expect_parts(halos.tuning_report(), {other.c_str()});
+  }
+}
+
+TEST(Layouts, ADeviceOfTheNetworkIsFound) {
+  const std::string classes = ::testing::TempDir() + "shard_classes_" + std::to_string(getpid());
+  EXPECT_FALSE(impl::has_rdma_device(classes));
+  std::filesystem::create_directories(classes + "/net/eth0");
+  std::filesystem::create_directories(classes + "/infiniband");
+  EXPECT_FALSE(impl::has_rdma_device(classes));  // the driver without a device
+  for (const char* device : {"/infiniband/mlx5_0", "/cxi/cxi0"}) {
+    std::filesystem::create_directories(classes + device);
+    EXPECT_TRUE(impl::has_rdma_device(classes));
+    std::filesystem::remove_all(classes + device);
+  }
+  std::filesystem::remove_all(classes);
 }
 
 TEST(Layouts, AStaleHaloIsNamedWhenTheLastDimensionHasCome) {

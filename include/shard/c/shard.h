@@ -195,7 +195,8 @@ int shard_field_rebind(shard_field field, void* data);
 /** The elements that this rank owns in a dimension. Local. */
 int shard_field_owned(shard_field field, int dimension, int64_t* first, int64_t* count);
 
-/** How an exchange groups what goes by MPI to one neighbour: by default in one message. */
+/** How an exchange groups what goes by MPI to one neighbour: by default in one message, which
+ * leaves in parts if it is long, goes to another host, and some host has no RDMA device. */
 enum shard_message_layout {
   shard_one_message = 0,
   shard_short_messages /**< of at most 4000 bytes, as far as the parts of the halo are as short: MPI

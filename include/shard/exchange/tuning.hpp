@@ -30,6 +30,10 @@ enum class MessageLayout : std::uint8_t {
   /// Several boxes in a message of up to 4000 bytes; a larger box is a message of its own. Such
   /// messages use MPI's eager protocol (OpenMPI's limit is 4096 bytes with its header).
   by_size,
+  /// One message for each pair of hosts: the ranks of a host join theirs in memory that they share,
+  /// if all messages of the plan to other hosts have at most 2048 bytes. A rank's exchange may need
+  /// calls of another rank of its host. Otherwise as one_per_peer.
+  one_per_host,
 };
 
 namespace impl {
@@ -59,9 +63,9 @@ struct Tuning {
   /// The layout of MPI and NCCL messages. In shared memory only by_dimension differs from the
   /// default.
   MessageLayout messages = MessageLayout::one_per_peer;
-  /// In bytes; 0: whole. A longer message of MPI goes in parts of this size, rounded down to a
-  /// multiple of 16. Over Ethernet 32000 lets it leave at once, where a whole one waits for an
-  /// answer; networks that move long messages by themselves have no use for it.
+  /// In bytes. A longer message of MPI goes in parts of this size, rounded down to a multiple
+  /// of 16. 0: the library chooses 32000 for messages to other hosts if a host of the mesh has no
+  /// RDMA device, because over TCP such a part leaves at once; it chooses whole messages otherwise.
   std::size_t message_part = 0;
   /// Time the candidates when the plan is made and keep the fastest. A `transport` other than
   /// automatic and `messages` other than one_per_peer are not varied. The trial exchanges fill the

@@ -24,6 +24,7 @@ struct ChannelRequest {
   std::string_view only                       = "automatic";  ///< the name of the wanted channel
   std::optional<bool> mpi_takes_device_memory = {};           ///< see Tuning
   std::size_t message_part                    = 0;            ///< see Tuning
+  bool joins_hosts                            = false;        ///< see MessageLayout::one_per_host
 };
 
 /// The messages of a plan that a channel carries, forward; adjoint ones go the other way.
@@ -52,6 +53,8 @@ class Channel {
     bool stream_ordered = false;
     /// Messages of fields in device memory need buffers in pinned host memory.
     bool staged = false;
+    /// Messages move only while the ranks call the transport.
+    bool needs_calls = false;
   };
 
   Channel()                          = default;

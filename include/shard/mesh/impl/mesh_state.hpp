@@ -75,7 +75,9 @@ enum class KeyKind : std::uint8_t {
   block_copies,
   transfer_group,
   rank_group,
-  device_messages
+  device_messages,
+  message_parts,
+  hosts
 };
 
 /// A 128-bit key of a cached plan: two hashes of different seeds, so that two objects of a kind
