@@ -18,7 +18,8 @@ int ValuePlan::home(int value) const {
 }
 
 bool ValuePlan::is_stored(int value) const {
-  return apart_ && values[index(value)].read && !is_external(value);
+  const PlannedValue& v = values[index(value)];
+  return apart_ && v.read && v.copy_of < 0 && !is_external(value);
 }
 
 void ValuePlan::close() {
@@ -50,7 +51,7 @@ void ValuePlan::place_values(Lifetimes& arena, bool apart) {
   for (std::size_t v = 0; v < values.size(); ++v) {
     const int at    = home(static_cast<int>(v));
     last[index(at)] = std::max(last[index(at)], last_reader_[v]);
-    if (values[v].read && !apart) always[index(at)] = true;
+    if (values[v].read && (!apart || values[v].copy_of >= 0)) always[index(at)] = true;
   }
   for (std::size_t v = 0; v < values.size(); ++v)
     if (home(static_cast<int>(v)) == static_cast<int>(v) && !is_external(static_cast<int>(v)))
@@ -90,7 +91,7 @@ void ValuePlan::with_stored(Lifetimes& arena, int o, const Step& step) {
 int ValuePlan::new_adjoint(Lifetimes& arena, int value) {
   PlannedBuffer buffer;
   buffer.value = value;
-  buffer.input = values[index(value)].input;
+  buffer.input = std::max(values[index(value)].input, values[index(value)].copy_of);
   buffer.piece = arena.add(values[index(value)].bytes);
   arena.begin(buffer.piece);
   adjoints.push_back(buffer);

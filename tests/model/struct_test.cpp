@@ -41,7 +41,7 @@ struct Encoder {
   }
 };
 
-/// What `network` is as a list.
+/// The struct form of `network`.
 struct Network {
   Encoder encoder{};
   Down down{4, 8};
@@ -401,6 +401,69 @@ TEST(Structs, MergeTheExchangesOfBlocks) {
   expect_near(b, a, 1e-12);
 }
 
+/// Layers that a copy would silence, and operations as members.
+struct Members {
+  Slice rows{2, 1, 9};
+  Axpby sum{0.5, 1.5};
+  Conv3 conv{2, 2};
+  auto operator()(auto& m, const auto& x) const {
+    const auto h = m.run(rows, x);
+    return m.run(sum, h, m.run(Dropout{0.5, 3}, m.run(conv, h)));
+  }
+};
+
+TEST(Structs, HaveOperationsAsMembersAndDropoutsOfTheModelsMode) {
+  const auto m = model<double>(Members{});
+  const Mesh<Lat, Lon> mesh(MPI_COMM_WORLD, {0, 0});
+  const auto net   = domain_parallel<Lat, Lon>(m, mesh);
+  const auto first = run(net, {1, 2, 13, 11});
+  EXPECT_EQ(first.y.size(), 2U * 8U * 11U);
+  EXPECT_NE(run(net, {1, 2, 13, 11}).y, first.y);  // another mask
+  m.set_training(false);
+  const auto exact = run(net, {1, 2, 13, 11});
+  EXPECT_EQ(run(net, {1, 2, 13, 11}).y, exact.y);
+  EXPECT_NE(exact.y, first.y);
+  expect_pair(net, {1, 2, 13, 11});
+}
+
+/// The input of a model isn't rounded.
+struct OneConv {
+  Conv3 conv{2, 2};
+  auto operator()(auto& m, const auto& x) const { return m.run(conv, x); }
+};
+
+TEST(Structs, KeepTheirInputsWhole) {
+  const auto m = model<double>(OneConv{});
+  const Mesh<Lat, Lon> mesh(MPI_COMM_WORLD, {0, 0});
+  const auto net   = domain_parallel<Lat, Lon>(m, mesh);
+  const auto whole = run(net, {1, 2, 13, 11});
+  net.keep_activations(LowPrecision::bfloat16);
+  const auto kept = run(net, {1, 2, 13, 11});
+  EXPECT_EQ(kept.y, whole.y);
+  EXPECT_EQ(kept.gradients, whole.gradients);
+  // and an unwanted adjoint costs nothing
+  const Space space;
+  const auto x = net.input("x", {1, 2, 13, 11}), dx = x.like("dx");
+  const auto y = net.output(x), dy = net.output(x);
+  net.apply(space, y, x);
+  net.pullback(space, dx, dy, x);
+  const auto wanted   = count([&] { net.pullback(space, dx, dy, x); });
+  const auto unwanted = count([&] { net.pullback(space, not_wanted, dy, x); });
+  EXPECT_EQ(unwanted.kernels, 2) << unwanted;  // of the weights and the bias
+  EXPECT_GT(wanted.kernels, unwanted.kernels) << wanted;
+}
+
+/// A HaloExchange has one reader, which needs its halo.
+struct Unread {
+  HaloExchange<ShardDim<2, Lat, Halo<1>, Reflect>> fill{};
+  Conv1 conv{2, 2};
+  bool returned = false;
+  auto operator()(auto& m, const auto& x) const {
+    const auto h = m.run(fill, m.run(conv, x));
+    return returned ? h : m.run(conv, h);
+  }
+};
+
 struct Copies {
   Conv3 conv{2, 2};
   auto operator()(auto& m, const auto& x) const {
@@ -417,6 +480,18 @@ TEST(Structs, RefuseWhatTheyCannotRun) {
               net.prepare(x);
             }).find("isn't a member of the model's struct"),
             std::string::npos);
+  for (const bool returned : {false, true}) {
+    Unread unread;
+    unread.returned  = returned;
+    const auto wrong = domain_parallel<Lat, Lon>(model<double>(unread), mesh);
+    EXPECT_NE(message_thrown_by<ArgumentError>([&] {
+                wrong.prepare(x);
+              }).find("is read by one layer, which needs a halo"),
+              std::string::npos);
+  }
+  const auto narrow = domain_parallel<Lat, Lon>(model<double>(Branches{}), mesh);
+  const auto one = narrow.input("x", {1, 2, 1, 8}), three = narrow.input("z", {1, 3, 1, 8});
+  EXPECT_THROW(narrow.prepare(one, three), ArgumentError);  // Reflect needs two rows
   const auto bottleneck =
       domain_parallel<Lat, Lon>(model<double>(Bottleneck{{3, 3}, {3, 3}}), mesh);
   const auto y = bottleneck.input("y", {1, 3, 9, 8});

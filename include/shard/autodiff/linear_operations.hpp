@@ -155,6 +155,7 @@ struct Joined {
 ///   auto y = tape.run(shard::Axpby{0.5, 2.0}, x, z);
 struct Axpby {
   static constexpr bool takes_not_wanted = true;  ///< dx and dz may be not_wanted
+  static constexpr int inputs            = 2;     ///< x and z
   double a                               = 1.0;   ///< factor of x
   double b                               = 1.0;   ///< factor of z
   /// Whether the adjoint of an input is that of y, so that a model needn't compute it.

@@ -168,6 +168,7 @@ struct Converter {
   template <class T, class Memory, class Layer, class... Converters>
   static auto own(const Module<T, Memory, Layer>& m, const Converters&...) {
     static_assert(require_sharding_rules<Layer, Axes>());
+    static_assert(sizeof(LayerWants<Layer, Axes>) > 0, "the layer fits the cuts");
     if constexpr (looks_past_any_shard_v<Layer, Axes>)
       return with_layer(m, DomainParallel<Layer, Cuts...>(m.layer()));
     else

@@ -352,8 +352,8 @@ struct HaloMerger {
   }
   template <class M>
   static auto visit(const ModuleArray<M>& array) {
-    ModuleArray<decltype(visit(std::declval<const M&>()))> merged;
-    for (const M& item : array.items) merged.items.push_back(visit(item));
+    ModuleArray<decltype(merge_member(std::declval<const M&>()))> merged;
+    for (const M& item : array.items) merged.items.push_back(merge_member(item));
     return merged;
   }
   template <class S, class List>

@@ -111,7 +111,7 @@ struct ModuleBuilder {
     return all;
   }
 
-  /// The module of a struct. The modules call what `self` has.
+  /// The module of a struct. Modules use the layers in `self`.
   template <class S>
   auto make_struct(const std::string& name, const std::shared_ptr<const S>& self) {
     auto children = members_from<0>(name, self);
@@ -463,9 +463,10 @@ auto sequential(const Layers&... layers) {
 ///   };
 ///   auto model = shard::model<float>(Block{{16, 16}, {16, 16}});
 ///
-/// A member may be called several times. Parameters are named by the members, as in PyTorch:
-/// "conv1.weight", "blocks.0.conv1.weight". They are allocated, and initialised with the seed 0.
-/// The struct is an aggregate without base classes, of at most 24 members. Local.
+/// A member may be called several times (a Dropout has the same mask each time). Parameters are
+/// named by the members, as in PyTorch: "conv1.weight", "blocks.0.conv1.weight". They are
+/// allocated, and initialised with the seed 0. The struct is an aggregate without base classes, of
+/// at most 24 members. Local.
 template <class T, class Memory = Kokkos::DefaultExecutionSpace::memory_space, class S>
 auto model(const S& self) {
   static_assert(

@@ -208,7 +208,8 @@ class ShardedModel<T, Memory, StructModule<S, List>, MeshType, Axes>
       (to_field(x[I], std::get<inputs + 1 + I>(args)), ...);
     }
     (std::make_index_sequence<inputs>{});
-    const auto dy = impl::as_array(std::get<inputs>(args));
+    const Output& given = std::get<inputs>(args);
+    const auto dy       = impl::as_array(given);
     work.recorder.take_values(nullptr, x.data());
     work.recorder.pullback(space, dx.data(), wanted, dy.data());
   }

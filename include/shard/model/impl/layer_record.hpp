@@ -54,7 +54,7 @@ struct ModelRecord {
   virtual void pullback(const Space& space, const std::vector<bool>& wanted) = 0;
 };
 
-/// What the operation gives with its output: HaloExchange fills a halo.
+/// The halo that an operation fills in its output: only HaloExchange does.
 template <class Layer, class Cuts>
 struct OutputWants {
   using type = NoWants<Cuts::dims>;

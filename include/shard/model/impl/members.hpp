@@ -11,9 +11,9 @@
 #include "shard/model/module.hpp"
 
 /// \file
-/// The members of a plain struct (an aggregate without base classes), with their names. A number of
-/// members is found by trying initialisers, a name is cut from what the compiler calls a function
-/// whose template argument is the member's address. Seen with g++ 12 and 16, clang 14, nvcc 13.
+/// The members of a plain struct (an aggregate without base classes), with their names. The number
+/// of members is found by trying initialisers. Names come from the compiler's __PRETTY_FUNCTION__:
+/// g++ 12 and 16, clang 14 and nvcc 13 print them.
 
 namespace shard::impl {
 

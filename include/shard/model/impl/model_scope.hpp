@@ -20,7 +20,7 @@
 
 namespace shard {
 
-/// What a model's function has in the place of a field. `Rank` is that of the model's fields.
+/// Stands for a field in a model's function. `Rank` is that of the model's fields.
 template <int Rank>
 class ModelValue {
  public:
@@ -41,7 +41,7 @@ class ModelValue {
 
 namespace impl {
 
-/// What a model's function calls its members with.
+/// The argument `m` of a model's function: it records what `run` is called with.
 template <class Recorder>
 class ModelScope {
  public:
@@ -51,7 +51,9 @@ class ModelScope {
   using Partitions = typename Recorder::Partitions;
   using Value      = ModelValue<Cuts::rank>;
 
-  explicit ModelScope(Recorder& recorder) : recorder_(recorder) {}
+  /// `run`: the model's mode.
+  ModelScope(Recorder& recorder, const std::shared_ptr<ModelRun>& run)
+      : recorder_(recorder), run_(run) {}
   ModelScope(const ModelScope&)            = delete;
   ModelScope& operator=(const ModelScope&) = delete;
 
@@ -71,6 +73,7 @@ class ModelScope {
   /// of one for instance.
   template <class Op, class... X>
   auto run(const Op& op, const X&... x) {
+    static_assert(sizeof...(X) <= 6, "an operation of a model has at most six inputs");
     static_assert((std::is_same_v<X, Value> && ...),
                   "a model's function runs operations on values that it was given or that run "
                   "returned");
@@ -83,6 +86,7 @@ class ModelScope {
   /// other partitions in space than the first.
   template <class... X>
   Value run(const shard::Concatenate& op, const std::tuple<X...>& x) {
+    static_assert(sizeof...(X) <= 6, "an operation of a model has at most six inputs");
     require_dimension("Concatenate", op.dim, Cuts::rank);
     return std::apply(
         [&](const auto&... one) { return value(recorder_.run_joined(op, one.number()...)); }, x);
@@ -103,6 +107,9 @@ class ModelScope {
   /// extents and partitions in space of `level`: the finer level of a U-Net.
   template <class Op>
   Value run_like(const Value& level, const Op& op, const Value& x) {
+    static_assert(!is_layer_v<Op> || can_meet_v<Op>,
+                  "run_like is for a layer whose output may have the extents of a finer level: "
+                  "ConvTranspose, Interpolate<..., Meets<2>>");
     const Partitions meet = recorder_.partitions(level.number());
     return value(number_of(op, &meet, x));
   }
@@ -110,14 +117,18 @@ class ModelScope {
  private:
   struct Entry {
     std::function<int(int x, const Partitions* meet)> run;
-    std::shared_ptr<const void> module;  ///< for several inputs: that of the unconverted layer
+    std::shared_ptr<const void> module;  ///< that of the layer before conversion
   };
   /// Whether a node is the module of this layer, perhaps converted by domain_parallel.
   template <class Node, class Layer>
   static constexpr bool is_module_of_v = false;
   template <class Converted, class Layer>
-  static constexpr bool is_module_of_v<Module<T, Memory, Converted>, Layer> =
-      std::is_base_of_v<Layer, Converted>;
+  static constexpr bool is_module_of_v<Module<T, Memory, Converted>, Layer> = [] {
+    if constexpr (requires { typename Converted::serial_type; })
+      return std::is_same_v<typename Converted::serial_type, Layer>;
+    else
+      return std::is_same_v<Converted, Layer>;
+  }();
 
   using Key = std::pair<const void*, const void*>;  ///< a member's address and type
 
@@ -141,11 +152,13 @@ class ModelScope {
   template <class Member, class Node>
   void add_node(const Member& member, const Node& node) {
     Entry entry;
-    if constexpr (!is_module_of_v<Node, Member> || layer_inputs<Member>() == 1)
+    static_assert(layer_inputs<Member>() == 1 || is_module_of_v<Node, Member>,
+                  "a layer of several inputs can't be replaced by a converter");
+    if constexpr (layer_inputs<Member>() == 1)
       entry.run = [this, &node](int x, const Partitions* meet) {
         return run_node(recorder_, node, x, meet);
       };
-    if constexpr (is_module_of_v<Node, Member>)
+    else
       entry.module = std::make_shared<const Module<T, Memory, Member>>(
           member, node.parameters(), node.gradients(), node.frozen_state(), node.buffers(),
           node.run());
@@ -174,7 +187,11 @@ class ModelScope {
       if constexpr (sizeof...(X) == 1)
         if (found != entries_.end()) return found->second.run(x.number()..., meet);
       static_assert(require_sharding_rules<Op, Cuts>());
-      Plain module(op, {}, {}, std::make_shared<bool>(false));
+      static_assert(
+          !remembers<Op>(),
+          "an operation that remembers its last apply, as a model does, can't be a part of "
+          "a model: make its struct a member");
+      Plain module(op, {}, {}, std::make_shared<bool>(false), {}, run_);
       if (found != entries_.end() && found->second.module != nullptr)
         module = *static_cast<const Plain*>(found->second.module.get());
       else if constexpr (has_parameters_v<Op, T, Memory>)
@@ -209,6 +226,7 @@ class ModelScope {
   }
 
   Recorder& recorder_;
+  std::shared_ptr<ModelRun> run_;
   std::map<Key, Entry> entries_;
 };
 

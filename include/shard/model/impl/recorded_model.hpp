@@ -23,7 +23,8 @@ namespace shard::impl {
 /// Records a list of modules, for an input of these partitions.
 template <class Recorder, class Root>
 void record_model(Recorder& recorder, const Root& root,
-                  const std::vector<typename Recorder::Partitions>& in) {
+                  const std::vector<typename Recorder::Partitions>& in,
+                  const std::shared_ptr<ModelRun>&) {
   const int x =
       recorder.template input<typename NodeWants<typename Recorder::Cuts, Root>::type>(in.front());
   recorder.finish({run_node(recorder, root, x, nullptr)});
@@ -31,20 +32,21 @@ void record_model(Recorder& recorder, const Root& root,
 /// Records a struct.
 template <class Recorder, class S, class List>
 void record_model(Recorder& recorder, const StructModule<S, List>& root,
-                  const std::vector<typename Recorder::Partitions>& in) {
+                  const std::vector<typename Recorder::Partitions>& in,
+                  const std::shared_ptr<ModelRun>& run) {
   using Scope = ModelScope<Recorder>;
   std::vector<int> x;
   for (const auto& partitions : in)
     x.push_back(recorder.template input<NoWants<Recorder::Cuts::dims>>(partitions));
-  Scope scope(recorder);
+  Scope scope(recorder, run);
   scope.add(root);
   constexpr auto inputs = static_cast<std::size_t>(model_inputs<S, Scope>());
   recorder.finish(
       value_numbers(call_model(*root.self, scope, x, std::make_index_sequence<inputs>{})));
 }
 
-/// What the kinds of models on a mesh have in common: operations that are recorded at the first
-/// apply, and their memory. Fields are passed as arrays of those without halo.
+/// The base of models on a mesh: operations that are recorded at the first apply, and their memory.
+/// Fields are passed as arrays of those without halo.
 template <class T, class Memory, class Root, class MeshType, class Axes>
 class RecordedModel : public ModelModules<T, Memory, Root> {
   using Modules = ModelModules<T, Memory, Root>;
@@ -113,7 +115,8 @@ class RecordedModel : public ModelModules<T, Memory, Root> {
     virtual ModelMemory memory() const = 0;
     std::vector<Partitions> partitions;  ///< of the inputs
     const void* space = nullptr;         ///< stands for the type of the execution space
-    std::shared_ptr<void> y;             ///< an output of the model's own
+    bool was_applied  = false;
+    std::shared_ptr<void> y;  ///< an output of the model's own
   };
   template <class Space>
   struct Work final : AnyWork {
@@ -122,10 +125,10 @@ class RecordedModel : public ModelModules<T, Memory, Root> {
     RecorderFor<Space> recorder;
   };
 
-  /// The partitions of the outputs for inputs of these. Collective over the mesh.
+  /// The partitions of the outputs for inputs with these partitions. Collective over the mesh.
   std::vector<Partitions> outputs_for(const std::vector<Partitions>& in) const {
     RecorderFor<typename Memory::execution_space> recorder(mesh_);
-    record_model(recorder, root_, in);
+    record_model(recorder, root_, in, run_);
     std::vector<Partitions> out;
     for (std::size_t i = 0; i < recorder.output_count(); ++i)
       out.push_back(recorder.output_partitions(static_cast<int>(i)));
@@ -153,7 +156,7 @@ class RecordedModel : public ModelModules<T, Memory, Root> {
       auto work        = std::make_unique<Work<Space>>(mesh_);
       work->partitions = {x.partitions()...};
       work->space      = &tag_of_type<Space>;
-      record_model(work->recorder, root_, work->partitions);
+      record_model(work->recorder, root_, work->partitions, run_);
       work->recorder.place(shared_->keeps_apart, shared_->format);
       shared_->work = std::move(work);
     }
@@ -162,7 +165,8 @@ class RecordedModel : public ModelModules<T, Memory, Root> {
   /// The work of the last apply.
   template <class Space>
   Work<Space>& work_of(std::string_view function) const {
-    if (shared_->work == nullptr || shared_->work->space != &tag_of_type<Space>)
+    if (shared_->work == nullptr || !shared_->work->was_applied ||
+        shared_->work->space != &tag_of_type<Space>)
       throw_argument("ShardedModel::" + std::string(function),
                      {"it needs the x of the last apply on this execution space, and there was "
                       "none"});
@@ -171,7 +175,8 @@ class RecordedModel : public ModelModules<T, Memory, Root> {
   template <class Space>
   void apply_to(Work<Space>& work, const Space& space, const Base* y, const Base* x) const {
     ++shared_->applied;
-    run_->mark = shared_->mark;
+    work.was_applied = true;
+    run_->mark       = shared_->mark;
     work.recorder.take_values(y, x);
     work.recorder.apply(space);
     if (run_->training) ++shared_->mark.step;

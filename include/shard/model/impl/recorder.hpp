@@ -30,8 +30,9 @@ template <class Type>
 inline constexpr char tag_of_type = 0;
 
 /// The operations of a model, recorded once for fields of some partitions, and the memory of their
-/// values. What reads a value says which halo it needs; the memory has the widest. Operations with
-/// different boundaries read copies.
+/// values. Each reader says which halo it needs; the memory has the widest of these. Operations
+/// with different boundaries read copies. Fields that a user passes are kept until others replace
+/// them.
 template <class Types, class MeshType, class Space>
 class Recorder {
  public:
@@ -49,7 +50,7 @@ class Recorder {
   template <class InWants>
   int input(const Partitions& partitions) {
     const int value =
-        new_value<typename Types::template Field<InWants>>("shard::model input", partitions, -1);
+        new_value<typename Types::template Field<InWants>>("shard::model input", partitions);
     Value& v = values_[at(value)];
     v.fixed  = true;
     widen<InWants>(v);
@@ -97,8 +98,7 @@ class Recorder {
              std::vector<bool> passes, bool reads) {
     for (int& value : input) value = seen_with<InWants>(value);
     const int number = static_cast<int>(records_.size());
-    const int output =
-        new_value<Base>("shard::activation " + std::to_string(number), partitions, number);
+    const int output = new_value<Base>("shard::activation " + std::to_string(number), partitions);
     records_.push_back(std::move(made));
     plan_.operations.push_back({std::move(input), output, std::move(passes), reads});
     return output;
@@ -118,6 +118,8 @@ class Recorder {
 
   /// Declares the outputs of the model, in order. No more operations after that.
   void finish(const std::vector<int>& outputs) {
+    for (std::size_t v = 0; v < values_.size(); ++v)
+      if (values_[v].gives) require_one_reader(static_cast<int>(v), outputs);
     int number = 0;
     for (int value : outputs) {
       bool is_used = plan_.values[at(value)].input >= 0 || plan_.values[at(value)].output >= 0;
@@ -156,6 +158,7 @@ class Recorder {
     memory_ = Array(apart ? "shard::adjoints" : "shard::activations", cells(activations_.bytes()));
     keep(format);
     fields_.resize(values_.size());
+    replaced_.assign(values_.size(), false);
     for (std::size_t v = 0; v < values_.size(); ++v) {
       const int piece = plan_.piece(static_cast<int>(v));
       fields_[v]      = field_in(values_[v], piece == Lifetimes::none
@@ -176,16 +179,18 @@ class Recorder {
             adjoints_.apart()};
   }
 
-  /// Takes other inputs or outputs of the model. Arrays of fields, without halo.
+  /// Replaces the model's input and output fields. Arrays of fields, without halo.
   void take_values(const Base* y, const Base* x) {
-    bool changed = false;
+    bool any = false;
     for (std::size_t v = 0; v < values_.size(); ++v) {
       const PlannedValue& of = plan_.values[at(plan_.home(static_cast<int>(v)))];
-      if (of.input >= 0) changed |= replace(fields_[v], x[of.input]);
-      if (of.output >= 0 && y != nullptr) changed |= replace(fields_[v], y[of.output]);
+      replaced_[v]           = (of.input >= 0 && replace(fields_[v], x[of.input])) ||
+                     (of.output >= 0 && y != nullptr && replace(fields_[v], y[of.output]));
+      any = any || replaced_[v];
     }
-    if (changed)
-      for (std::size_t r = 0; r < records_.size(); ++r) show_values(r);
+    if (any)
+      for (std::size_t r = 0; r < records_.size(); ++r)
+        if (is_replaced(r)) show_values(r);
   }
 
   void apply(const Space& space) {
@@ -203,14 +208,16 @@ class Recorder {
   /// Tangents of the model's outputs from those of the inputs. Arrays of fields.
   void pushforward(const Space& space, const Base* ty, const Base* tx) {
     make_partners();
-    bool changed = false;
+    bool any = false;
     for (std::size_t v = 0; v < values_.size(); ++v) {
       const PlannedBuffer& of = plan_.tangents[at(plan_.home(static_cast<int>(v)))];
-      if (of.input >= 0) changed |= replace(tangent_fields_[v], tx[of.input]);
-      if (of.output >= 0) changed |= replace(tangent_fields_[v], ty[of.output]);
+      replaced_[v]            = (of.input >= 0 && replace(tangent_fields_[v], tx[of.input])) ||
+                     (of.output >= 0 && replace(tangent_fields_[v], ty[of.output]));
+      any = any || replaced_[v];
     }
-    if (changed)
-      for (std::size_t r = 0; r < records_.size(); ++r) show_tangents(r);
+    if (any)
+      for (std::size_t r = 0; r < records_.size(); ++r)
+        if (is_replaced(r)) show_tangents(r);
     for (std::size_t r = 0; r < records_.size(); ++r) {
       restore(space, r);
       records_[r]->pushforward(space);
@@ -259,8 +266,9 @@ class Recorder {
     Partitions partitions;
     std::array<LowHigh, all> halo{};          ///< in space, of its memory
     std::array<const void*, all> boundary{};  ///< of a halo: its type
-    bool fixed = false;                       ///< the user's memory
-    bool gives = false;                       ///< its halo was filled by a HaloExchange
+    bool fixed        = false;                ///< the user's memory
+    bool suits_reader = false;                ///< if it gives: its reader wants that halo
+    bool gives        = false;                ///< its halo was filled by a HaloExchange
     std::vector<int> copies;                  ///< values with other boundaries
   };
 
@@ -279,7 +287,7 @@ class Recorder {
   Base prototype(int value) const { return field_in(values_[at(value)], nullptr); }
 
   template <class Field>
-  int new_value(std::string_view label, const Partitions& partitions, int) {
+  int new_value(std::string_view label, const Partitions& partitions) {
     Value v;
     v.geometry   = FieldTypeOf<Field>::make(label, mesh_, nullptr, partitions.data());
     v.partitions = partitions;
@@ -338,11 +346,10 @@ class Recorder {
       return value;
     } else {
       // checks the boundaries against the extents
-      if (!values_[at(value)].fixed)
-        FieldTypeOf<typename Types::template Field<InWants>>::make(
-            values_[at(value)].geometry.label, mesh_, nullptr, partitions(value).data());
+      FieldTypeOf<typename Types::template Field<InWants>>::make(
+          values_[at(value)].geometry.label, mesh_, nullptr, partitions(value).data());
       if (values_[at(value)].gives) {
-        require_given<InWants>(value);
+        values_[at(value)].suits_reader = gives_all<InWants>(values_[at(value)]);
         return value;
       }
       std::vector<int> places{value};
@@ -355,30 +362,32 @@ class Recorder {
         }
       const int copy = run_operation(CopyValue{}, Partitions(partitions(value)), value);
       values_[at(value)].copies.push_back(copy);
+      plan_.values[at(copy)].copy_of = plan_.values[at(value)].input;
       widen<InWants>(values_[at(copy)]);
       return copy;
     }
   }
 
-  /// Throws ArgumentError unless a HaloExchange's output has these halos, and no other reader: the
-  /// adjoints of halos of several readers aren't added.
+  /// Whether a HaloExchange gives just the halos that its reader wants.
   template <class InWants>
-  void require_given(int value) const {
-    bool wide       = true;
-    const auto look = [&]<int D>(std::integral_constant<int, D>) {
-      constexpr LowHigh halo = wanted_halo<InWants, D>();
-      const LowHigh has      = values_[at(value)].halo[static_cast<std::size_t>(D)];
-      wide                   = wide && has.lo >= halo.lo && has.hi >= halo.hi;
-    };
-    [&]<int... D>(std::integer_sequence<int, D...>) {
-      (look(std::integral_constant<int, D>{}), ...);
+  static bool gives_all(const Value& v) {
+    return [&]<int... D>(std::integer_sequence<int, D...>) {
+      return ((v.halo[static_cast<std::size_t>(D)].lo == wanted_halo<InWants, D>().lo &&
+               v.halo[static_cast<std::size_t>(D)].hi == wanted_halo<InWants, D>().hi) &&
+              ...);
     }
     (std::make_integer_sequence<int, dims>{});
+  }
+  /// Throws ArgumentError unless a HaloExchange's output has one reader, which wants its halo: the
+  /// adjoint of a halo that nobody writes, or that several write, isn't known.
+  void require_one_reader(int value, const std::vector<int>& outputs) const {
+    auto readers = std::count(outputs.begin(), outputs.end(), value);
     for (const PlannedOperation& o : plan_.operations)
-      wide = wide && std::count(o.inputs.begin(), o.inputs.end(), value) == 0;
-    if (!wide)
-      throw_argument("model", {"the output of a HaloExchange is read by one layer, whose halo is "
-                               "not wider than that of the exchange"});
+      readers += std::count(o.inputs.begin(), o.inputs.end(), value);
+    if (readers != 1 || !values_[at(value)].suits_reader)
+      throw_argument("model",
+                     {"the output of a HaloExchange in a model is read by one layer, which "
+                      "needs a halo of the same widths"});
   }
 
   static index_t bytes_of(const Value& v) {
@@ -466,10 +475,17 @@ class Recorder {
     for (std::size_t p = 0; p < plan_.pullbacks.size(); ++p) show_adjoints(p);
     has_partners_ = true;
   }
-  std::vector<Base> picked(const std::vector<Base>& from, const std::vector<int>& numbers) const {
-    std::vector<Base> some;
-    for (const int n : numbers) some.push_back(n < 0 ? Base() : from[at(n)]);
-    return some;
+  /// The fields of these numbers, until the next call.
+  const std::vector<Base>& picked(const std::vector<Base>& from, const std::vector<int>& numbers) {
+    some_.clear();
+    for (const int n : numbers) some_.push_back(n < 0 ? Base() : from[at(n)]);
+    return some_;
+  }
+  /// Whether an operation works on a field that was replaced.
+  bool is_replaced(std::size_t r) const {
+    const PlannedOperation& o = plan_.operations[r];
+    return replaced_[at(o.output)] ||
+           std::any_of(o.inputs.begin(), o.inputs.end(), [&](int v) { return replaced_[at(v)]; });
   }
   void show_values(std::size_t r) {
     const PlannedOperation& o = plan_.operations[r];
@@ -516,6 +532,8 @@ class Recorder {
   index_t kept_values_ = 0;
   std::vector<KeptActivation<T>> kept_;
   std::vector<Base> fields_, tangent_fields_, adjoint_fields_;
+  std::vector<Base> some_;  ///< see picked
+  std::vector<bool> replaced_;
   std::vector<std::vector<bool>> wanted_;
 };
 

@@ -47,7 +47,7 @@ constexpr int meeting_child() {
 template <class Recorder, class T, class Memory, class Layer>
 int run_node(Recorder& recorder, const Module<T, Memory, Layer>& module, int x,
              const typename Recorder::Partitions* meet) {
-  auto out = partitions_after(module.layer(), recorder.partitions(x));
+  auto out = recorder.partitions_after(module.layer(), x);
   if constexpr (can_meet_v<Layer>)
     if (meet != nullptr)
       for (std::size_t d = 2; d < out.size(); ++d) out[d] = (*meet)[d];

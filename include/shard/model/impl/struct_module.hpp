@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "shard/layers/sharding_rule.hpp"
 #include "shard/model/impl/members.hpp"
+#include "shard/model/impl/model_fields.hpp"
 #include "shard/model/module.hpp"
 
 /// \file
@@ -38,7 +38,7 @@ inline constexpr bool is_layer_v = requires {
   sharding_rule<X>::value;
 }
 || requires { typename X::template Parameters<double, Kokkos::HostSpace>; };
-/// Whether it says so itself: see autodiff/operation.hpp.
+/// Whether a type declares itself an operation: see autodiff/operation.hpp.
 template <class X>
 inline constexpr bool is_operation_v = requires {
   X::takes_not_wanted;
@@ -66,7 +66,7 @@ struct ArrayItem<std::array<X, N>> {
   using type = X;
 };
 
-/// Whether a member of a struct is a module or some.
+/// Whether a member of a struct is a module, or an array of modules.
 template <class X>
 constexpr bool is_node();
 /// Whether it is a struct of modules.
@@ -92,11 +92,6 @@ constexpr bool is_node() {
   else
     return is_layer_v<X> || is_block_v<X> || is_struct_of_modules<X>();
 }
-
-template <class Node>
-inline constexpr bool is_struct_module_v = false;
-template <class S, class List>
-inline constexpr bool is_struct_module_v<StructModule<S, List>> = true;
 
 template <class S, class List>
 const List& children_of(const StructModule<S, List>& m) {

@@ -15,6 +15,7 @@ struct PlannedValue {
   index_t bytes = 0;      ///< with its halo
   int input     = -1;     ///< the number of the model's input that it is
   int output    = -1;     ///< the number of the model's output that it is
+  int copy_of   = -1;     ///< the number of the model's input that it is a copy of
   bool read     = false;  ///< a pullback or pushforward reads it
   int lives_in  = -1;     ///< the value whose memory it uses: the output of the one operation on it
 };
@@ -60,11 +61,13 @@ class ValuePlan {
   std::vector<PlannedValue> values;
   std::vector<PlannedOperation> operations;
 
-  /// Decides which values use the memory of another one, and which are read. After all are listed.
+  /// Decides which values share memory and which are read. Call it after all values and operations
+  /// are listed.
   void close();
 
-  /// Adds the values to an arena. `apart`: values that are read are stored elsewhere, and have
-  /// memory only while operations work on them; else they always have.
+  /// Adds the values to an arena. With `apart`, values that are read are stored in two bytes, and
+  /// have full-width memory only while an operation works on them; otherwise they keep it. Copies
+  /// of the model's inputs keep it always.
   void place_values(Lifetimes& arena, bool apart);
   /// Adds adjoints to the arena, and makes the program of the pullback.
   void place_adjoints(Lifetimes& arena);
