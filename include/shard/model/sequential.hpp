@@ -265,7 +265,7 @@ const List& children_of(const ConcatModule<List>& m) {
   return m.inner;
 }
 
-template <FixedString Path, std::size_t Begin = 0, class Node>
+template <FixedString Path, std::size_t Begin, class Node>
 const auto& module_at(const Node& node);
 /// The item of an array; throws std::out_of_range if there is none.
 template <FixedString Path, std::size_t Begin, class M>
@@ -357,7 +357,7 @@ class ModelModules {
   /// The module at a path of names and numbers: `get<"encoder.0">()`.
   template <impl::FixedString Path>
   const auto& get() const {
-    return impl::module_at<Path>(root_);
+    return impl::module_at<Path, 0>(root_);
   }
   /// All modules; of a sharded model those after conversion.
   const Root& root() const { return root_; }

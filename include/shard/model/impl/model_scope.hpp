@@ -41,6 +41,17 @@ class ModelValue {
 
 namespace impl {
 
+/// Whether a node is the module of this layer, perhaps converted by domain_parallel.
+template <class Node, class Layer>
+inline constexpr bool is_module_of_layer_v = false;
+template <class T, class Memory, class Converted, class Layer>
+inline constexpr bool is_module_of_layer_v<Module<T, Memory, Converted>, Layer> = [] {
+  if constexpr (requires { typename Converted::serial_type; })
+    return std::is_same_v<typename Converted::serial_type, Layer>;
+  else
+    return std::is_same_v<Converted, Layer>;
+}();
+
 /// The argument `m` of a model's function: it records what `run` is called with.
 template <class Recorder>
 class ModelScope {
@@ -119,17 +130,6 @@ class ModelScope {
     std::function<int(int x, const Partitions* meet)> run;
     std::shared_ptr<const void> module;  ///< that of the layer before conversion
   };
-  /// Whether a node is the module of this layer, perhaps converted by domain_parallel.
-  template <class Node, class Layer>
-  static constexpr bool is_module_of_v = false;
-  template <class Converted, class Layer>
-  static constexpr bool is_module_of_v<Module<T, Memory, Converted>, Layer> = [] {
-    if constexpr (requires { typename Converted::serial_type; })
-      return std::is_same_v<typename Converted::serial_type, Layer>;
-    else
-      return std::is_same_v<Converted, Layer>;
-  }();
-
   using Key = std::pair<const void*, const void*>;  ///< a member's address and type
 
   template <class S, class... Nodes>
@@ -152,7 +152,7 @@ class ModelScope {
   template <class Member, class Node>
   void add_node(const Member& member, const Node& node) {
     Entry entry;
-    static_assert(layer_inputs<Member>() == 1 || is_module_of_v<Node, Member>,
+    static_assert(layer_inputs<Member>() == 1 || is_module_of_layer_v<Node, Member>,
                   "a layer of several inputs can't be replaced by a converter");
     if constexpr (layer_inputs<Member>() == 1)
       entry.run = [this, &node](int x, const Partitions* meet) {

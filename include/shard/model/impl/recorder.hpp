@@ -155,7 +155,8 @@ class Recorder {
       tangents_.place();
     }
     activations_.place();
-    memory_ = Array(apart ? "shard::adjoints" : "shard::activations", cells(activations_.bytes()));
+    memory_ = Array(std::string(apart ? "shard::adjoints" : "shard::activations"),
+                    cells(activations_.bytes()));
     keep(format);
     fields_.resize(values_.size());
     replaced_.assign(values_.size(), false);
