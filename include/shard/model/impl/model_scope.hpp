@@ -191,15 +191,15 @@ class ModelScope {
           !remembers<Op>(),
           "an operation that remembers its last apply, as a model does, can't be a part of "
           "a model: make its struct a member");
-      Plain module(op, {}, {}, std::make_shared<bool>(false), {}, run_);
+      Plain called(op, {}, {}, std::make_shared<bool>(false), {}, run_);
       if (found != entries_.end() && found->second.module != nullptr)
-        module = *static_cast<const Plain*>(found->second.module.get());
+        called = *static_cast<const Plain*>(found->second.module.get());
       else if constexpr (has_parameters_v<Op, T, Memory>)
         throw_not_a_member();
       if constexpr (sizeof...(X) == 1 && can_meet_v<Op>)
-        return run_node(recorder_, module, x.number()..., meet);
+        return run_node(recorder_, called, x.number()..., meet);
       else
-        return run_aligned(module, std::index_sequence_for<X...>{}, x.number()...);
+        return run_aligned(called, std::index_sequence_for<X...>{}, x.number()...);
     }
   }
   /// An operation of several inputs, all with the first one's partitions of batch and space if they
