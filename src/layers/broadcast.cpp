@@ -102,7 +102,7 @@ void BroadcastKernels<Space, T>::combine(const Space& space, const Block<T>& y,
   });
 }
 
-/// The sums of rows, on a host: a work item is a row of sums, or a single one.
+/// Sums rows on a host. Each work item computes one row of sums, or one sum.
 template <class T>
 struct ProductSumsRows {
   SumLoops loops;
