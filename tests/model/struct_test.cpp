@@ -7,6 +7,7 @@
 #include <random>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "merged_support.hpp"
@@ -201,16 +202,23 @@ TEST(Structs, HaveSeveralInputsAndOutputsAndReadersOfOneValue) {
   }
 }
 
+/// Inputs of Branches.
+template <class Net>
+auto inputs_of(const Net& net) {
+  const auto x = net.input("x", {1, 2, 13, 11}), z = net.input("z", {1, 3, 13, 11});
+  fill(x, 0.1);
+  fill(z, 0.7);
+  return std::pair(x, z);
+}
+
 /// The same in parts: each layer a model of its own, put together by hand.
 TEST(Structs, ReadersOfOneValueGetTheirOwnHalos) {
   const auto m = model<double>(Branches{});
   const Mesh<Lat, Lon> mesh(MPI_COMM_WORLD, {0, 0});
   const Space space;
-  const auto net = domain_parallel<Lat, Lon>(m, mesh);
-  const auto x   = net.input("x", {1, 2, 13, 11});
-  const auto z   = net.input("z", {1, 3, 13, 11});
-  fill(x, 0.1);
-  fill(z, 0.7);
+  const auto net    = domain_parallel<Lat, Lon>(m, mesh);
+  const auto inputs = inputs_of(net);
+  const auto &x = inputs.first, &z = inputs.second;
   const auto y      = net(space, x, z);
   const auto single = [&](const auto& layer, const auto& module, const auto& in) {
     const auto alone = sequential<double>(layer);
@@ -244,11 +252,9 @@ TEST(Structs, GradientsReadTheHaloOfTheirOwnLayer) {
   const auto m = model<double>(Branches{});
   const Mesh<Lat, Lon> mesh(MPI_COMM_WORLD, {0, 0});
   const Space space;
-  const auto net = domain_parallel<Lat, Lon>(m, mesh);
-  const auto x   = net.input("x", {1, 2, 13, 11});
-  const auto z   = net.input("z", {1, 3, 13, 11});
-  fill(x, 0.1);
-  fill(z, 0.7);
+  const auto net    = domain_parallel<Lat, Lon>(m, mesh);
+  const auto inputs = inputs_of(net);
+  const auto &x = inputs.first, &z = inputs.second;
   const auto y = net.output(x, z), dy = net.output(x, z);
   fill(std::get<0>(dy), 0.2);
   const auto cost = [&] {
