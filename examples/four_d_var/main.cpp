@@ -82,8 +82,8 @@ void print(const ModelChecks& c, const LatLonChecks& l, const Analysis& a) {
 
 constexpr const char* usage =
     R"(four_d_var [LEVEL [HOURS [OBSERVATIONS [INNER [MAP.png]]]]]: 10 * 4^LEVEL + 2 cells (2), a window
-of 6 hours, 400 observations, 10 inner iterations. With an argument it times gradients too, and
-doesn't repeat the run on each rank alone.)";
+of 6 hours, 400 observations, 10 inner iterations. With an argument it times gradients and the
+assimilation too, and doesn't repeat the run on each rank alone.)";
 
 int main(int argc, char** argv) {
   shard::Environment environment(argc, argv);
@@ -101,9 +101,14 @@ int main(int argc, char** argv) {
   const Trisk model(environment.world(), mesh);
   const ModelChecks c  = check_model(space, model, mesh, o);
   const LatLonChecks l = check_latlon(space, environment.world(), o.displaced);
+  const Kokkos::Timer since_start;
   const Analysis a     = assimilate(space, model, mesh, places, o);
+  const double seconds = since_start.seconds();
   const auto result    = numbers(model, mesh, c, a);
-  if (environment.rank() == 0) print(c, l, a);
+  if (environment.rank() == 0) {
+    print(c, l, a);
+    if (argc > 1) std::printf("the assimilation took %.2f s\n", seconds);
+  }
 
   bool right         = true;
   const auto require = [&](const char* what, bool holds) {

@@ -47,6 +47,7 @@ namespace shard {}
 #include "shard/layers/norm/layer_norm.hpp"
 #include "shard/layers/norm/modulated.hpp"
 #include "shard/layers/pointwise/activations.hpp"
+#include "shard/layers/pointwise/add_broadcast.hpp"
 #include "shard/layers/pointwise/dropout.hpp"
 #include "shard/layers/pointwise/gated.hpp"
 #include "shard/layers/pointwise/layer_scale.hpp"

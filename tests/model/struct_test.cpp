@@ -283,6 +283,109 @@ TEST(Structs, GradientsReadTheHaloOfTheirOwnLayer) {
   }
 }
 
+/// Conditioned by numbers that aren't sharded: a time for each sample.
+struct Timed {
+  WaveEmbedding<Space::memory_space> waves = WaveEmbedding<Space::memory_space>::sinusoidal(6);
+  Conv1 embed{6, 8}, gate{6, 3}, term{6, 3};
+  Conv3 stem{2, 4};
+  Modulated<GroupNorm> norm{{2, 4, 1e-5, false}};
+  Conv3 out{4, 3};
+  auto operator()(auto& m, const auto& x, const auto& t) const {
+    const auto e         = m.run(SiLU{}, m.run(waves, t));
+    const auto modulated = m.run(Split{1, {4, 4}}, m.run(embed, e));
+    const auto h         = m.run(norm, m.run(stem, x), modulated[0], modulated[1]);
+    const auto y         = m.run(Multiply{}, m.run(out, h), m.run(gate, e));
+    return m.run(AddBroadcast{}, y, m.run(term, e));
+  }
+};
+
+/// y, dx, dt, gradients, ty; dt and gradients are summed over the ranks.
+template <class Net>
+std::vector<std::vector<double>> run_timed(const Net& net, const Pieces& cut) {
+  const Space space;
+  const typename Net::Input x("x", net.mesh(), cut);
+  const auto t = net.replicated("t", {2, 1, 1, 1});
+  fill(x, 0.1);
+  const auto set = [&](const auto& to, double a, double b) {
+    const auto host  = Kokkos::create_mirror_view(to.view());
+    host(0, 0, 0, 0) = a;
+    host(1, 0, 0, 0) = b;
+    Kokkos::deep_copy(to.view(), host);
+  };
+  set(t, 0.3, 1.7);
+  const auto dx = x.like("dx"), tx = x.like("tx");
+  const auto dt = t.like("dt"), tt = t.like("tt");
+  const auto y = net.output(x, t), dy = net.output(x, t), ty = net.output(x, t);
+  fill(dy, 0.2);
+  fill(tx, 0.5);
+  set(tt, -0.4, 0.9);
+  net.apply(space, y, x, t);
+  Kokkos::deep_copy(space, net.gradients().values(), 0.0);
+  net.pullback(space, dx, dt, dy, x, t);
+  space.fence("gradients");
+  const std::vector<double> whole_dt =
+      summed(Kokkos::View<double*, Space::memory_space>(dt.view().data(), 2), x.communicator());
+  net.pushforward(space, ty, tx, tt, x, t);
+  EXPECT_NEAR(dot(space, ty, dy), dot(space, tx, dx) - 0.4 * whole_dt[0] + 0.9 * whole_dt[1],
+              1e-12 * (1.0 + std::abs(dot(space, ty, dy))));
+  return {world(y), world(dx), whole_dt, summed(net.gradients().values(), x.communicator()),
+          world(ty)};
+}
+
+TEST(Structs, HaveReplicatedValues) {
+  const auto m = model<double>(Timed{});
+  const Mesh<Lat, Lon> self(MPI_COMM_SELF, {1, 1});
+  std::mt19937_64 random(seed());
+  const auto serial = run_timed(domain_parallel<>(m, self),
+                                some_pieces({2, 2, 13, 11}, {1, 1, 1, 1}, true, random));
+  for (const auto& shape : mesh_shapes()) {
+    const Mesh<Lat, Lon> mesh(MPI_COMM_WORLD, shape);
+    const auto net = domain_parallel<Lat, Lon>(m, mesh);
+    for (const bool balanced : {true, false}) {
+      const auto here =
+          run_timed(net, some_pieces({2, 2, 13, 11}, {1, 1, mesh.size<Lat>(), mesh.size<Lon>()},
+                                     balanced, random));
+      for (std::size_t r = 0; r < here.size(); ++r) {
+        SCOPED_TRACE(r);
+        expect_near(here[r], serial[r], 1e-12);
+      }
+    }
+    const auto x = net.input("x", {2, 2, 13, 11});
+    const auto t = net.replicated("t", {2, 1, 1, 1});
+    const auto y = net.output(x, t), dy = net.output(x, t);
+    const auto dx = x.like("dx"), dt = t.like("dt");
+    const auto step = [&] {
+      net.apply(Space(), y, x, t);
+      net.pullback(Space(), dx, dt, dy, x, t);
+    };
+    step();
+    EXPECT_EQ(count(step).allocations, 0);
+  }
+}
+
+/// Of a replicated value and a sharded one.
+struct Mixed {
+  Conv1 conv{1, 2};
+  int kind = 0;
+  auto operator()(auto& m, const auto& x, const auto& t) const {
+    if (kind == 0) return m.run(Add{}, m.run(conv, x), m.run(conv, t));
+    if (kind == 1) return m.run(conv, t);
+    return m.run(Multiply{}, m.run(conv, t), m.run(conv, x));
+  }
+};
+
+TEST(Structs, RefuseReplicatedValuesInOtherPlaces) {
+  const Mesh<Lat, Lon> mesh(MPI_COMM_WORLD, {0, 0});
+  if (mesh.size() == 1) return;  // there a replicated value is like any other
+  for (int kind = 0; kind < 3; ++kind) {
+    Mixed mixed;
+    mixed.kind     = kind;
+    const auto net = domain_parallel<Lat, Lon>(model<double>(mixed), mesh);
+    const auto x   = net.input("x", {1, 1, 13, 11});
+    EXPECT_THROW(net.output(x, net.replicated("t", {1, 1, 1, 1})), ArgumentError) << kind;
+  }
+}
+
 struct Attentive {
   Conv1 q{4, 4}, k{4, 4}, v{4, 4};
   WindowAttention<4, 3> attention{};

@@ -39,7 +39,7 @@ class ShardedModel : public impl::RecordedModel<T, Memory, Root, MeshType, Axes>
   }
   /// A new output field for this x. Collective over the mesh.
   Output output(const Input& x) const {
-    return Output("shard::model output", this->mesh(), this->outputs_for({x.partitions()}).front());
+    return Output("shard::model output", this->mesh(), this->outputs_for(x).front());
   }
 
   /// Allocates the layers' memory for fields like x, if needed. Otherwise the first apply does it,
@@ -149,12 +149,18 @@ class ShardedModel<T, Memory, StructModule<S, List>, MeshType, Axes>
   Input input(std::string_view label, const Extents<rank>& extents) const {
     return Input(label, this->mesh(), extents);
   }
+  /// A new replicated input, which isn't sharded: each rank has its own, the same for equal
+  /// samples, such as a lead time or a noise level [batch entries of this rank, 1, 1, 1], or a
+  /// vector [.., C, 1, 1]. dx of it is this rank's part of dJ/dx, as gradients of parameters are:
+  /// sum it over the mesh. Local.
+  Input replicated(std::string_view label, const Extents<rank>& extents) const {
+    return Input(label, this->own_mesh(), extents);
+  }
   /// A new output for these x. Collective over the mesh.
   template <AnyShardedView... X>
   Output output(const X&... x) const {
     static_assert(sizeof...(X) == inputs, "the model's function has another number of inputs");
-    const auto partitions = this->outputs_for({x.partitions()...});
-    return made(partitions, static_cast<Output*>(nullptr));
+    return made(this->outputs_for(x...), static_cast<Output*>(nullptr));
   }
   /// Allocates the memory for fields like x, if needed. Otherwise the first apply does it, and an
   /// apply with other partitions or another type of execution space. Collective over the mesh.

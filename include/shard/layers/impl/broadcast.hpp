@@ -23,7 +23,8 @@
 /// \file
 /// Broadcasting of values against a field x = [batch, channel, space...], as NumPy does: in each
 /// dimension they have x's extent and partition, or extent 1. They are a ShardedView of x's rank,
-/// not sharded where it has extent 1; or a plain View [batch, channel] of all values.
+/// not sharded where it has extent 1; or a plain View [batch, channel] of all values; or a
+/// ShardedView on a mesh of one rank, with the extents of x's shard or 1.
 
 namespace shard::impl {
 
@@ -55,6 +56,16 @@ constexpr bool require_broadcast_types() {
   return true;
 }
 
+/// Whether z, on a mesh of one rank, stands beside a field on a larger one: each rank has its own
+/// z, and its own part of z's gradient.
+template <class X, class Z>
+bool is_beside(const Z& z, const X& x) {
+  if constexpr (is_vectors_v<Z>)
+    return false;
+  else
+    return z.geometry().mesh->size() == 1 && x.geometry().mesh->size() > 1;
+}
+
 /// Throws ArgumentError: values can't be broadcast.
 [[noreturn]] void throw_no_broadcast(std::string_view function, std::string_view values, int dim,
                                      const Partition& is, const Partition& field);
@@ -70,6 +81,14 @@ unsigned broadcast_dims(std::string_view function, const Z& z, const X& x) {
     require_extent(function, z.label(), "channels", static_cast<index_t>(z.extent(1)),
                    x.global_extent(1));
     return ((1U << X::rank) - 1) & ~3U;
+  } else if (is_beside(z, x)) {
+    unsigned dims = 0;
+    for (int d = 0; d < X::rank; ++d)
+      if (z.extent(d) == 1)
+        dims |= 1U << d;
+      else if (z.extent(d) != x.extent(d) || (d >= 2 && x.partition(d).parts() > 1))
+        throw_no_broadcast(function, z.label(), d, z.partition(d), x.partition(d));
+    return dims;
   } else {
     unsigned dims = 0;
     if (z.geometry().mesh != x.geometry().mesh)
@@ -202,7 +221,8 @@ class BroadcastSums : public CachedPlan {
 
 /// dz = the sums of the products a x over the points that share a value of z; without an origin x
 /// is 1. `a` has the partitions of the field that z is broadcast against. Complete on every rank
-/// that has the value. Collective over the ranks that share it.
+/// that has the value, and collective over the ranks that share it, but for a z of one rank: then
+/// this rank's part.
 template <class Space, class DZ, class A>
 void set_broadcast_gradient(const Space& space, std::string_view function, const DZ& dz, const A& a,
                             const Block<const typename A::non_const_value_type>& x) {
@@ -225,7 +245,7 @@ void set_broadcast_gradient(const Space& space, std::string_view function, const
     if (d >= 2 && places.keeps[to]) places.keeps_space = true;
   }
   places.count    = step;
-  unsigned across = dims;
+  unsigned across = is_beside(dz, a) ? 0 : dims;
   if constexpr (is_vectors_v<DZ>) {  // of all batch entries and channels
     places.first = a.begin(0) * places.step[0] + a.begin(1);
     across       = ~0U;

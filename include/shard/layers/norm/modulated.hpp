@@ -22,7 +22,8 @@ namespace shard {
 ///
 /// `scale` and `shift` are broadcast against x as in Multiply: plain Views [B, C] of all values, or
 /// fields of extents [B, C, 1, 1], [B, 1, H, W] or those of x. Their gradients are sums over the
-/// points that share a value, complete on every rank that has the value. A layer with three inputs
+/// points that share a value, complete on every rank that has the value (this rank's part for a
+/// field on a mesh of one rank). A layer with three inputs
 /// and the norm's parameters. It sends what the norm sends; a gradient that is summed over sharded
 /// dimensions needs one collective more.
 template <class Norm>
@@ -33,6 +34,7 @@ struct Modulated {
   static constexpr LayerSharding sharding = Norm::sharding;  ///< the norm's
   static constexpr bool takes_not_wanted  = true;            ///< each gradient may be not_wanted
   static constexpr int inputs             = 3;               ///< x, scale and shift
+  static constexpr bool broadcasts        = true;            ///< scale and shift may be replicated
 
   /// The norm's parameters.
   template <class T, class Memory = Kokkos::DefaultExecutionSpace::memory_space>

@@ -15,17 +15,19 @@ namespace shard {
 /// broadcast as NumPy does: in each dimension it has x's extent and partition, or extent 1 and is
 /// not sharded. So it is a field of x's extents; a gate for each batch entry and channel, [B, C, 1,
 /// 1]; a gate for each point, [B, 1, H, W]. Or z is a plain View [B, C] of all gates, the same on
-/// every rank.
+/// every rank; or a field on a mesh of one rank, such as [B, C, 1, 1] of this rank's batch entries.
 ///
 /// y, and the gradient of x, are bitwise the same for any number of ranks, and send nothing. The
 /// gradient of a smaller z is a sum over points, complete on every rank that has the value. It is
 /// in double: first on each rank, then in rank order, so it is bitwise reproducible on one mesh. If
-/// it is summed over sharded dimensions it needs one collective. A layer with two inputs, and an
+/// it is summed over sharded dimensions it needs one collective. The gradient of a z on a mesh of
+/// one rank is this rank's part, as that of a parameter is. A layer with two inputs, and an
 /// operation for a tape. Throws ArgumentError on every rank for other extents or partitions.
 struct Multiply {
   static constexpr LayerSharding sharding = LayerSharding::local;  ///< forward sends nothing
   static constexpr bool takes_not_wanted  = true;                  ///< dx and dz may be not_wanted
   static constexpr int inputs             = 2;                     ///< x and z
+  static constexpr bool broadcasts        = true;                  ///< z may be replicated
 
   /// No parameters.
   std::vector<ParameterShape> parameter_shapes() const { return {}; }

@@ -4,6 +4,7 @@
 
 #include <Kokkos_Core.hpp>
 
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <string>
@@ -12,7 +13,10 @@
 
 #include "shard/base/error.hpp"
 #include "shard/base/wanted.hpp"
+#include "shard/exchange/stale.hpp"
 #include "shard/layers/impl/embedding_kernels.hpp"
+#include "shard/layers/sharding_rule.hpp"
+#include "shard/view/sharded_view.hpp"
 
 namespace shard {
 
@@ -20,12 +24,14 @@ namespace shard {
 ///
 ///   y[n, :] = [sin(f_0 t), sin(f_1 t), ..., cos(f_0 t), cos(f_1 t), ...]
 ///
-/// y is a plain View [N, 2 frequencies], t a View [N] of the same value type, on every rank. Local.
-/// An operation for a tape; its gradient is that of t.
+/// y is a plain View [N, 2 frequencies], t a View [N] of the same value type, on every rank; or
+/// they are fields [N, 2 frequencies, 1...] and [N, 1, 1...], as in a model. Local. An operation
+/// for a tape; its gradient is that of t.
 template <class Memory = Kokkos::DefaultExecutionSpace::memory_space>
 class WaveEmbedding {
  public:
-  static constexpr bool takes_not_wanted = true;  ///< dt may be not_wanted
+  static constexpr bool takes_not_wanted  = true;                  ///< dt may be not_wanted
+  static constexpr LayerSharding sharding = LayerSharding::local;  ///< of the batch
 
   /// Of angular frequencies f.
   explicit WaveEmbedding(const std::vector<double>& frequencies, bool cosines_first = false)
@@ -59,7 +65,13 @@ class WaveEmbedding {
     }));
   }
 
-  /// A y for these t.
+  /// The partitions of a field y.
+  template <std::size_t Rank>
+  std::array<Partition, Rank> output_partitions(std::array<Partition, Rank> t) const {
+    t[1] = Partition::balanced(static_cast<index_t>(2 * frequencies_.extent(0)), t[1].parts());
+    return t;
+  }
+  /// A View y for these t.
   template <class Numbers>
   auto output(const Numbers& t) const {
     return Kokkos::View<typename Numbers::non_const_value_type**, Kokkos::LayoutRight,
@@ -70,15 +82,17 @@ class WaveEmbedding {
   template <class Space, class Y, class Numbers>
   void apply(const Space& space, const Y& y, const Numbers& t) const {
     require(y, t);
-    Kernels<Space, Y>::waves(space, y.data(), step(y), t.data(), count(t), table());
+    Kernels<Space, Y>::waves(space, data(y), step(y), data(t), count(t), table());
+    if constexpr (is_sharded_view_v<Y>) mark_written(space, y);
   }
   /// The tangent of y for the tangent tt of t.
   template <class Space, class TY, class TT, class Numbers>
   void pushforward(const Space& space, const TY& ty, const TT& tt, const Numbers& t) const {
     require(ty, t);
     require(ty, tt);
-    Kernels<Space, TY>::waves_pushforward(space, ty.data(), step(ty), tt.data(), t.data(), count(t),
+    Kernels<Space, TY>::waves_pushforward(space, data(ty), step(ty), data(tt), data(t), count(t),
                                           table());
+    if constexpr (is_sharded_view_v<TY>) mark_written(space, ty);
   }
   /// Sets dt = dJ/dt from dy = dJ/dy.
   template <class Space, class DT, class DY, class Numbers>
@@ -86,7 +100,7 @@ class WaveEmbedding {
     require(dy, t);
     if constexpr (is_wanted_v<DT>) {
       require(dy, dt);
-      Kernels<Space, DT>::waves_pullback(space, dt.data(), dy.data(), step(dy), t.data(), count(t),
+      Kernels<Space, DT>::waves_pullback(space, data(dt), data(dy), step(dy), data(t), count(t),
                                          table());
     }
   }
@@ -113,8 +127,31 @@ class WaveEmbedding {
   static index_t count(const V& v) {
     return static_cast<index_t>(v.extent(0));
   }
+  template <class V>
+  static auto* data(const V& v) {
+    if constexpr (is_sharded_view_v<V>)
+      return v.origin();
+    else
+      return v.data();
+  }
+  /// Fields of one point.
   template <class Y, class Numbers>
-  void require(const Y& y, const Numbers& t) const {
+  requires(is_sharded_view_v<Y>&& is_sharded_view_v<Numbers>) void require(const Y& y,
+                                                                           const Numbers& t) const {
+    static_assert(
+        std::is_same_v<typename Y::layout, Kokkos::LayoutRight> && Y::rank == Numbers::rank,
+        "a WaveEmbedding works on fields of LayoutRight");
+    const auto right = static_cast<index_t>(2 * frequencies_.extent(0));
+    bool fits =
+        y.extent(0) == t.extent(0) && y.extent(1) == right && t.extent(1) == 1 && t.stride(0) == 1;
+    for (int d = 2; d < Y::rank; ++d)
+      fits = fits && y.global_extent(d) == 1 && t.global_extent(d) == 1;
+    if (!fits)
+      impl::throw_argument("WaveEmbedding", {"a field \"", y.label(), "\" [N, ", impl::text(right),
+                                             ", 1...] of numbers [N, 1, 1...]"});
+  }
+  template <class Y, class Numbers>
+  requires(!is_sharded_view_v<Y>) void require(const Y& y, const Numbers& t) const {
     static_assert(Y::rank() == 2 && Numbers::rank() == 1 &&
                       std::is_same_v<typename Y::array_layout, Kokkos::LayoutRight> &&
                       !std::is_same_v<typename Numbers::array_layout, Kokkos::LayoutStride>,

@@ -2,9 +2,12 @@
 #ifndef SHARD_MODEL_IMPL_LAYER_RECORD_HPP
 #define SHARD_MODEL_IMPL_LAYER_RECORD_HPP
 
+#include <mpi.h>
+
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -29,6 +32,40 @@ struct ModelTypes {
   using Field      = ModelField<T, Memory, Cuts, WantsOfIt>;
   using Base       = Field<NoWants<Cuts::dims>>;  ///< a value
   using Partitions = std::array<Partition, static_cast<std::size_t>(Cuts::rank)>;
+};
+
+/// The shape of a model's value. A replicated value isn't sharded: each rank has its own, a field
+/// on a mesh of this rank, and its own part of the adjoint.
+template <class Partitions>
+struct ValueShape {
+  Partitions partitions;
+  bool replicated = false;
+};
+
+/// The meshes of a model's values: the model's, and one of this rank alone for replicated values.
+template <class MeshType>
+class ModelMeshes {
+ public:
+  explicit ModelMeshes(const MeshType& mesh) : mesh_(mesh) {}
+  const MeshType& mesh() const { return mesh_; }
+  /// Of this rank alone. Made at the first call.
+  const MeshType& own() const {
+    if (mesh_.size() == 1) return mesh_;
+    if (*own_ == nullptr)
+      *own_ = std::make_shared<const MeshType>(MPI_COMM_SELF, std::vector<int>(MeshType::axes, 1));
+    return **own_;
+  }
+  const MeshType& of(bool replicated) const { return replicated ? own() : mesh_; }
+  /// Whether a field is a replicated value.
+  template <class Field>
+  bool replicates(const Field& x) const {
+    return mesh_.size() > 1 && *own_ != nullptr && x.geometry().mesh == (*own_)->state();
+  }
+
+ private:
+  MeshType mesh_;
+  std::shared_ptr<std::shared_ptr<const MeshType>> own_ =
+      std::make_shared<std::shared_ptr<const MeshType>>();
 };
 
 /// What fields an operation works on.

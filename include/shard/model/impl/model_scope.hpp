@@ -210,6 +210,7 @@ class ModelScope {
     return recorder_.run(module, recorder_.partitions_after(module.layer(), in[I]...), in[I]...);
   }
   int aligned(int first, int value) {
+    if (recorder_.is_replicated(first) != recorder_.is_replicated(value)) return value;
     const Partitions to = recorder_.partitions(first), from = recorder_.partitions(value);
     Partitions moved = to;
     moved[1]         = from[1];

@@ -23,7 +23,7 @@ namespace shard::impl {
 /// Records a list of modules, for an input of these partitions.
 template <class Recorder, class Root>
 void record_model(Recorder& recorder, const Root& root,
-                  const std::vector<typename Recorder::Partitions>& in,
+                  const std::vector<typename Recorder::Shape>& in,
                   const std::shared_ptr<ModelRun>&) {
   const int x =
       recorder.template input<typename NodeWants<typename Recorder::Cuts, Root>::type>(in.front());
@@ -32,12 +32,12 @@ void record_model(Recorder& recorder, const Root& root,
 /// Records a struct.
 template <class Recorder, class S, class List>
 void record_model(Recorder& recorder, const StructModule<S, List>& root,
-                  const std::vector<typename Recorder::Partitions>& in,
+                  const std::vector<typename Recorder::Shape>& in,
                   const std::shared_ptr<ModelRun>& run) {
   using Scope = ModelScope<Recorder>;
   std::vector<int> x;
-  for (const auto& partitions : in)
-    x.push_back(recorder.template input<NoWants<Recorder::Cuts::dims>>(partitions));
+  for (const auto& shape : in)
+    x.push_back(recorder.template input<NoWants<Recorder::Cuts::dims>>(shape));
   Scope scope(recorder, run);
   scope.add(root);
   constexpr auto inputs = static_cast<std::size_t>(model_inputs<S, Scope>());
@@ -91,19 +91,21 @@ class RecordedModel : public ModelModules<T, Memory, Root> {
   /// Sets the mark. Local; call it on every rank.
   void set_mark(const ModelMark& mark) const { shared_->mark = mark; }
   /// The mesh.
-  const MeshType& mesh() const { return mesh_; }
+  const MeshType& mesh() const { return meshes_.mesh(); }
 
  protected:
   using Types = ModelTypes<T, Memory, Axes>;
   using Base  = typename Types::Base;
   template <class Space>
   using RecorderFor = Recorder<Types, MeshType, Space>;
+  /// The mesh of replicated inputs.
+  const MeshType& own_mesh() const { return meshes_.own(); }
 
   /// For converters.
   template <class Original>
   RecordedModel(const MeshType& mesh, const Root& root, const Original& model)
       : Modules(root, model.parameters(), model.gradients(), model.buffers(), model.run()),
-        mesh_(mesh),
+        meshes_(mesh),
         shared_(std::make_shared<Shared>()) {}
 
   /// The recorded operations and their memory.
@@ -113,22 +115,23 @@ class RecordedModel : public ModelModules<T, Memory, Root> {
     AnyWork& operator=(const AnyWork&) = delete;
     virtual ~AnyWork()                 = default;
     virtual ModelMemory memory() const = 0;
-    std::vector<Partitions> partitions;  ///< of the inputs
-    const void* space = nullptr;         ///< stands for the type of the execution space
+    std::vector<ValueShape<Partitions>> shapes;  ///< of the inputs
+    const void* space = nullptr;                 ///< stands for the type of the execution space
     bool was_applied  = false;
     std::shared_ptr<void> y;  ///< an output of the model's own
   };
   template <class Space>
   struct Work final : AnyWork {
-    explicit Work(const MeshType& mesh) : recorder(mesh) {}
+    explicit Work(const ModelMeshes<MeshType>& meshes) : recorder(meshes) {}
     ModelMemory memory() const override { return recorder.memory(); }
     RecorderFor<Space> recorder;
   };
 
-  /// The partitions of the outputs for inputs with these partitions. Collective over the mesh.
-  std::vector<Partitions> outputs_for(const std::vector<Partitions>& in) const {
-    RecorderFor<typename Memory::execution_space> recorder(mesh_);
-    record_model(recorder, root_, in, run_);
+  /// The partitions of the outputs for these inputs. Collective over the mesh.
+  template <class... X>
+  std::vector<Partitions> outputs_for(const X&... x) const {
+    RecorderFor<typename Memory::execution_space> recorder(meshes_);
+    record_model(recorder, root_, shapes_of(x...), run_);
     std::vector<Partitions> out;
     for (std::size_t i = 0; i < recorder.output_count(); ++i)
       out.push_back(recorder.output_partitions(static_cast<int>(i)));
@@ -140,8 +143,9 @@ class RecordedModel : public ModelModules<T, Memory, Root> {
     if (shared_->work == nullptr || shared_->work->space != &tag_of_type<Space>) return false;
     std::size_t i   = 0;
     const auto same = [&](const auto& field) {
-      const Partitions& of = shared_->work->partitions[i++];
-      bool all             = true;
+      const auto& shape    = shared_->work->shapes[i++];
+      const Partitions& of = shape.partitions;
+      bool all             = shape.replicated == meshes_.replicates(field);
       for (int d = 0; d < rank; ++d)
         all = all && of[static_cast<std::size_t>(d)] == field.partition(d);
       return all;
@@ -153,10 +157,10 @@ class RecordedModel : public ModelModules<T, Memory, Root> {
   Work<Space>& work_for(const X&... x) const {
     if (!is_ready<Space>(x...)) {
       forget();  // free the old memory first
-      auto work        = std::make_unique<Work<Space>>(mesh_);
-      work->partitions = {x.partitions()...};
-      work->space      = &tag_of_type<Space>;
-      record_model(work->recorder, root_, work->partitions, run_);
+      auto work    = std::make_unique<Work<Space>>(meshes_);
+      work->shapes = shapes_of(x...);
+      work->space  = &tag_of_type<Space>;
+      record_model(work->recorder, root_, work->shapes, run_);
       work->recorder.place(shared_->keeps_apart, shared_->format);
       shared_->work = std::move(work);
     }
@@ -198,7 +202,12 @@ class RecordedModel : public ModelModules<T, Memory, Root> {
     shared_->work.reset();
   }
 
-  MeshType mesh_;
+  template <class... X>
+  std::vector<ValueShape<Partitions>> shapes_of(const X&... x) const {
+    return {{x.partitions(), meshes_.replicates(x)}...};
+  }
+
+  ModelMeshes<MeshType> meshes_;
   std::shared_ptr<Shared> shared_;
 };
 

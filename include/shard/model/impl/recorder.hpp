@@ -43,14 +43,15 @@ class Recorder {
   using Base            = typename Types::Base;
   using Partitions      = typename Types::Partitions;
   using Record          = ModelRecord<Base, Space>;
+  using Shape           = ValueShape<Partitions>;
 
-  explicit Recorder(const MeshType& mesh) : mesh_(mesh) {}
+  explicit Recorder(const ModelMeshes<MeshType>& meshes) : meshes_(meshes) {}
 
   /// An input of the model, a field with these wants. Collective over the mesh.
   template <class InWants>
-  int input(const Partitions& partitions) {
+  int input(const Shape& shape) {
     const int value =
-        new_value<typename Types::template Field<InWants>>("shard::model input", partitions);
+        new_value<typename Types::template Field<InWants>>("shard::model input", shape);
     Value& v = values_[at(value)];
     v.fixed  = true;
     widen<InWants>(v);
@@ -70,6 +71,7 @@ class Recorder {
     };
     std::vector<bool> passed;
     (passed.push_back(passes(passed.size(), input)), ...);
+    if constexpr (!requires { requires M::layer_type::broadcasts; }) require_same_kind({input...});
     const int output =
         record<typename OneRecord::Wants>(std::make_unique<OneRecord>(module), {input...},
                                           partitions, std::move(passed), OneRecord::reads());
@@ -98,7 +100,8 @@ class Recorder {
              std::vector<bool> passes, bool reads) {
     for (int& value : input) value = seen_with<InWants>(value);
     const int number = static_cast<int>(records_.size());
-    const int output = new_value<Base>("shard::activation " + std::to_string(number), partitions);
+    const int output = new_value<Base>("shard::activation " + std::to_string(number),
+                                       {partitions, is_replicated(input.front())});
     records_.push_back(std::move(made));
     plan_.operations.push_back({std::move(input), output, std::move(passes), reads});
     return output;
@@ -116,8 +119,16 @@ class Recorder {
   /// The partitions of a value.
   const Partitions& partitions(int value) const { return values_[at(value)].partitions; }
 
-  /// Declares the outputs of the model, in order. No more operations after that.
+  /// Whether each rank has the whole value: see ValueShape.
+  bool is_replicated(int value) const { return values_[at(value)].replicated; }
+
+  /// Declares the outputs of the model, in order. No more operations after that. Throws
+  /// ArgumentError for a replicated output.
   void finish(const std::vector<int>& outputs) {
+    for (const int value : outputs)
+      if (is_replicated(value))
+        throw_argument("model", {"its output is a replicated value, which has no points on the "
+                                 "mesh"});
     for (std::size_t v = 0; v < values_.size(); ++v)
       if (values_[v].gives) require_one_reader(static_cast<int>(v), outputs);
     int number = 0;
@@ -265,6 +276,7 @@ class Recorder {
   struct Value {
     Geometry geometry;
     Partitions partitions;
+    bool replicated = false;                  ///< each rank has its own
     std::array<LowHigh, all> halo{};          ///< in space, of its memory
     std::array<const void*, all> boundary{};  ///< of a halo: its type
     bool fixed        = false;                ///< the user's memory
@@ -288,10 +300,12 @@ class Recorder {
   Base prototype(int value) const { return field_in(values_[at(value)], nullptr); }
 
   template <class Field>
-  int new_value(std::string_view label, const Partitions& partitions) {
+  int new_value(std::string_view label, const Shape& shape) {
     Value v;
-    v.geometry   = FieldTypeOf<Field>::make(label, mesh_, nullptr, partitions.data());
-    v.partitions = partitions;
+    v.geometry   = FieldTypeOf<Field>::make(label, meshes_.of(shape.replicated), nullptr,
+                                            shape.partitions.data());
+    v.partitions = shape.partitions;
+    v.replicated = shape.replicated;
     values_.push_back(std::move(v));
     plan_.values.emplace_back();
     return static_cast<int>(values_.size()) - 1;
@@ -347,8 +361,9 @@ class Recorder {
       return value;
     } else {
       // checks the boundaries against the extents
-      FieldTypeOf<typename Types::template Field<InWants>>::make(
-          values_[at(value)].geometry.label, mesh_, nullptr, partitions(value).data());
+      FieldTypeOf<typename Types::template Field<InWants>>::make(values_[at(value)].geometry.label,
+                                                                 meshes_.of(is_replicated(value)),
+                                                                 nullptr, partitions(value).data());
       if (values_[at(value)].gives) {
         values_[at(value)].suits_reader = gives_all<InWants>(values_[at(value)]);
         return value;
@@ -367,6 +382,15 @@ class Recorder {
       widen<InWants>(values_[at(copy)]);
       return copy;
     }
+  }
+
+  /// Throws ArgumentError if some values are replicated and others are not.
+  void require_same_kind(const std::vector<int>& values) const {
+    for (const int value : values)
+      if (is_replicated(value) != is_replicated(values.front()))
+        throw_argument("model", {"an operation of a replicated value and of one that is sharded; "
+                                 "Multiply, AddBroadcast and Modulated take both, the sharded one "
+                                 "first"});
   }
 
   /// Whether a HaloExchange gives just the halos that its reader wants.
@@ -519,7 +543,7 @@ class Recorder {
       add_gradients(space, to, adjoint_fields_[at(sum.a)], adjoint_fields_[at(sum.b)]);
   }
 
-  MeshType mesh_;
+  ModelMeshes<MeshType> meshes_;
   std::vector<Value> values_;
   std::vector<std::unique_ptr<Record>> records_;
   std::vector<int> outputs_;

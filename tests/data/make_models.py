@@ -1,0 +1,219 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Writes models/NAME.safetensors: models in plain PyTorch, in float64, beside which tests/models runs
+those of examples/models: weights (float32 numbers) as state_dict names them, inputs
+("example.input", ...), the output, and for dJ/dy = "example.dy" the gradients of inputs
+("example.dinput") and of all weights ("gradient.NAME"). Needs PyTorch."""
+import json
+import math
+import pathlib
+import struct
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+torch.set_default_dtype(torch.float64)
+
+
+def rounded(x):
+    return x.to(torch.float32).to(torch.float64)
+
+
+def save(name, net, inputs, loss=None, extra=None):
+    """inputs: dict of tensors; loss: of the output, else the product with a random dy."""
+    torch.manual_seed(11)
+    with torch.no_grad():
+        for key, p in net.named_parameters():
+            p.copy_(rounded(p + (0.2 * torch.randn_like(p) if p.dim() == 1 else 0.0)))
+    inputs = {k: rounded(v).requires_grad_() for k, v in inputs.items()}
+    y = net(*inputs.values())
+    arrays = {k: p for k, p in net.state_dict().items()}
+    arrays |= {f"example.{k}": v for k, v in (inputs | (extra or {})).items()}
+    if loss is None:
+        dy = rounded(torch.randn_like(y))
+        arrays["example.dy"] = dy
+        y.backward(dy)
+    else:
+        j = loss(y)
+        arrays["example.loss"] = j.reshape(1)
+        j.backward()
+    singles = set(arrays) - {"example.loss"}
+    arrays["example.output"] = y
+    arrays |= {f"example.d{k}": v.grad for k, v in inputs.items() if v.grad is not None}
+    arrays |= {f"gradient.{k}": p.grad for k, p in net.named_parameters()}
+    header, data = {"__metadata__": {"format": "pt"}}, b""
+    for key, a in arrays.items():
+        code, kind = ("f", "F32") if key in singles else ("d", "F64")
+        raw = struct.pack(f"<{a.numel()}{code}", *a.detach().reshape(-1).tolist())
+        header[key] = {"dtype": kind, "shape": list(a.shape), "data_offsets": [len(data), len(data) + len(raw)]}
+        data += raw
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    path = pathlib.Path(__file__).with_name("models") / f"{name}.safetensors"
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(struct.pack("<Q", len(text)) + text + data)
+    count = sum(p.numel() for p in net.parameters())
+    print(name, torch.__version__, count, "parameters", path.stat().st_size, "bytes", y.abs().max().item())
+
+
+# a vision transformer: tokens are patches, rotary embedding along both dimensions, SwiGLU
+
+
+def rotate(x, dim):
+    """The pairs (2i, 2i + 1) of x [B, heads, features, H, W], by the position in a dimension."""
+    n = x.shape[2]
+    position = torch.arange(x.shape[dim]).reshape([-1 if d == dim else 1 for d in range(5)])
+    angle = position * (10000.0 ** (-torch.arange(0, n, 2) / n)).reshape(1, 1, -1, 1, 1)
+    a, b = x[:, :, 0::2], x[:, :, 1::2]
+    return torch.stack([a * angle.cos() - b * angle.sin(), a * angle.sin() + b * angle.cos()], 3).flatten(2, 3)
+
+
+def attend(q, k, v, heads):
+    """All points to all points. Fields [B, heads x features, H, W]."""
+    split = lambda x: x.unflatten(1, (heads, -1)).flatten(3).transpose(2, 3)
+    y = F.scaled_dot_product_attention(split(q), split(k), split(v))
+    return y.transpose(2, 3).reshape(q.shape)
+
+
+class RotaryAttention(nn.Module):
+    def __init__(self, dim, heads):
+        super().__init__()
+        self.heads = heads
+        self.q, self.k, self.v, self.proj = (nn.Conv2d(dim, dim, 1) for _ in range(4))
+
+    def turned(self, x):
+        x = x.unflatten(1, (self.heads, -1))
+        half = x.shape[2] // 2
+        return torch.cat([rotate(x[:, :, :half], 3), rotate(x[:, :, half:], 4)], 2).flatten(1, 2)
+
+    def forward(self, x):
+        return self.proj(attend(self.turned(self.q(x)), self.turned(self.k(x)), self.v(x), self.heads))
+
+
+class RMSNorm(nn.RMSNorm):
+    def forward(self, x):
+        return super().forward(x.movedim(1, -1)).movedim(-1, 1)
+
+
+class SwiGLU(nn.Module):
+    def __init__(self, dim, hidden):
+        super().__init__()
+        self.w12, self.w3 = nn.Conv2d(dim, 2 * hidden, 1), nn.Conv2d(hidden, dim, 1)
+
+    def forward(self, x):
+        a, b = self.w12(x).chunk(2, 1)
+        return self.w3(F.silu(a) * b)
+
+
+class ViTBlock(nn.Module):
+    def __init__(self, dim, heads):
+        super().__init__()
+        self.norm1, self.attn = RMSNorm(dim, eps=1e-6), RotaryAttention(dim, heads)
+        self.norm2, self.mlp = RMSNorm(dim, eps=1e-6), SwiGLU(dim, 2 * dim)
+
+    def forward(self, x):
+        x = x + self.attn(self.norm1(x))
+        return x + self.mlp(self.norm2(x))
+
+
+class ViT(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.patch_embed = nn.Conv2d(3, 16, 4, stride=4)
+        self.blocks = nn.ModuleList([ViTBlock(16, 2) for _ in range(2)])
+        self.norm, self.head = RMSNorm(16, eps=1e-6), nn.Conv2d(16, 3 * 16, 1)
+
+    def forward(self, x):
+        h = self.patch_embed(x)
+        for block in self.blocks:
+            h = block(h)
+        return F.pixel_shuffle(self.head(self.norm(h)), 4)
+
+
+# the U-Net of a diffusion model: noise level in, as scale and shift of norms
+
+
+class ResBlock(nn.Module):
+    def __init__(self, cin, cout, emb):
+        super().__init__()
+        self.norm1, self.conv1 = nn.GroupNorm(4, cin), nn.Conv2d(cin, cout, 3, padding=1)
+        self.emb = nn.Conv2d(emb, 2 * cout, 1)
+        self.norm2 = nn.GroupNorm(4, cout, affine=False)
+        self.conv2, self.skip = nn.Conv2d(cout, cout, 3, padding=1), nn.Conv2d(cin, cout, 1)
+
+    def forward(self, x, e):
+        h = self.conv1(F.silu(self.norm1(x)))
+        scale, shift = self.emb(e).chunk(2, 1)
+        h = self.norm2(h) * (1 + scale) + shift
+        return self.skip(x) + self.conv2(F.silu(h))
+
+
+class SelfAttention(nn.Module):
+    def __init__(self, dim):
+        super().__init__()
+        self.norm = nn.GroupNorm(4, dim)
+        self.q, self.k, self.v, self.proj = (nn.Conv2d(dim, dim, 1) for _ in range(4))
+
+    def forward(self, x):
+        h = self.norm(x)
+        return x + self.proj(attend(self.q(h), self.k(h), self.v(h), 1))
+
+
+class DiffusionUNet(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed1, self.embed2 = nn.Conv2d(8, 16, 1), nn.Conv2d(16, 16, 1)
+        self.enter = nn.Conv2d(2, 8, 3, padding=1)
+        self.down1 = ResBlock(8, 8, 16)
+        self.halve = nn.Conv2d(8, 8, 3, stride=2, padding=1)
+        self.middle1, self.attention, self.middle2 = ResBlock(8, 12, 16), SelfAttention(12), ResBlock(12, 12, 16)
+        self.twice = nn.ConvTranspose2d(12, 8, 4, stride=2, padding=1)
+        self.up1 = ResBlock(16, 8, 16)
+        self.norm, self.head = nn.GroupNorm(4, 8), nn.Conv2d(8, 2, 3, padding=1)
+
+    def forward(self, x, t):
+        angle = t * (10000.0 ** (-torch.arange(0, 8, 2) / 8)).reshape(1, -1, 1, 1)
+        e = torch.cat([angle.cos(), angle.sin()], 1)
+        e = F.silu(self.embed2(F.silu(self.embed1(e))))
+        fine = self.down1(self.enter(x), e)
+        low = self.middle2(self.attention(self.middle1(self.halve(fine), e)), e)
+        h = self.up1(torch.cat([self.twice(low), fine], 1), e)
+        return self.head(F.silu(self.norm(h)))
+
+
+# an ensemble: each member has its own noise, which moves the norms of one network; fair CRPS
+
+
+class Ensemble(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.enter, self.noise = nn.Conv2d(2, 8, 3, padding=1), nn.Conv2d(3, 16, 1)
+        self.norm = nn.GroupNorm(2, 8, affine=False)
+        self.conv1, self.conv2 = nn.Conv2d(8, 8, 3, padding=1), nn.Conv2d(8, 2, 3, padding=1)
+
+    def forward(self, x, z):
+        h = self.enter(x)
+        scale, shift = self.noise(z).chunk(2, 1)
+        h = h + self.conv1(F.gelu(self.norm(h) * (1 + scale) + shift))
+        return x + self.conv2(F.gelu(h))
+
+
+def fair_crps(target, weights):
+    def loss(y):
+        members = y.shape[0]
+        error = (y - target).abs().mean(0)
+        spread = (y[:, None] - y[None]).abs().sum((0, 1)) / (2 * members * (members - 1))
+        return ((error - spread) * weights.reshape(1, -1, 1)).mean() / weights.mean()
+
+    return loss
+
+
+torch.manual_seed(3)
+save("vit", ViT(), {"input": torch.randn(2, 3, 20, 28)})
+save("diffusion_unet", DiffusionUNet(), {"input": torch.randn(2, 2, 14, 12), "level": torch.rand(2, 1, 1, 1)})
+truth = rounded(torch.randn(2, 13, 10))
+weights = rounded(torch.cos((torch.arange(13) - 6) * (math.pi / 14)))
+state = torch.randn(1, 2, 13, 10).expand(4, -1, -1, -1)
+save("ensemble", Ensemble(), {"input": state, "noise": torch.randn(4, 3, 1, 1)}, fair_crps(truth, weights),
+     {"target": truth[None], "weights": weights})
