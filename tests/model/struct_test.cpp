@@ -315,7 +315,7 @@ TEST(Structs, HaveAttention) {
 struct Swin2 {
   Conv1 q{4, 4}, k{4, 4}, v{4, 4};
   CosineNorm cosine{2}, unit{2, false};
-  HeadNorm<LayerNorm> qk_norm{{2}, 2};
+  HeadNorm<RMSNorm> qk_norm{{2, 0.1}, 2};
   Biased<WindowAttention<4, 3>, ContinuousBias> attention{{.heads = 2, .scale = 1.0, .shift = {2, 1}},
                                                           {8}};
   Biased<WindowAttention<2, 3>, DynamicBias> dynamic{{.heads = 2}, {5}};
