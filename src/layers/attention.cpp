@@ -30,12 +30,14 @@ struct AttendKernel {
     const index_t slot = all.number(w.n, w.h, query);
     double largest     = first ? -Kokkos::Experimental::infinity_v<double> : sums[slot];
     double sum         = first ? 0.0 : sums[slot + all.numbers];
+    const T* const bias = all.bias_row(all.bias, w.h, w.group, w.token);
     if (first)
       for (index_t i = 0; i < all.features; ++i) to[i] = T(0);
     for (index_t j = 0; j < all.shape.keys.tokens(); ++j) {
       const TokenPlace key = place_of(all.shape.keys, w.group, j);
       if (!all.sees(query, key)) continue;
-      const double score = all.shape.scale * all.product(mine, all.features_of(k, w.n, w.h, key));
+      const double score = all.shape.scale * all.product(mine, all.features_of(k, w.n, w.h, key)) +
+                           all.bias_at(bias, key);
       if (score > largest) {
         const double less = Kokkos::exp(largest - score);
         for (index_t i = 0; i < all.features; ++i)
@@ -64,6 +66,7 @@ struct AttendTangentKernel {
   Block<T> ty;
   double* sums;
   Block<const T> out, q, k, v, tq, tk, tv;
+  ScoreBias<const T> bias_tangent;
   bool first, last;
 
   KOKKOS_FUNCTION void operator()(index_t item) const {
@@ -75,17 +78,20 @@ struct AttendTangentKernel {
     const auto to      = all.features_of(ty, w.n, w.h, query);
     const index_t slot = all.number(w.n, w.h, query);
     double mean        = first ? 0.0 : sums[slot + all.numbers];
+    const T *const bias    = all.bias_row(all.bias, w.h, w.group, w.token),
+                  *const grows = all.bias_row(bias_tangent, w.h, w.group, w.token);
     if (first)
       for (index_t i = 0; i < all.features; ++i) to[i] = T(0);
     for (index_t j = 0; j < all.shape.keys.tokens(); ++j) {
       const TokenPlace key = place_of(all.shape.keys, w.group, j);
       if (!all.sees(query, key)) continue;
       const auto near = all.features_of(k, w.n, w.h, key), far = all.features_of(tk, w.n, w.h, key);
-      const double p = Kokkos::exp(all.shape.scale * all.product(mine, near) - sums[slot]);
+      const double p = Kokkos::exp(all.shape.scale * all.product(mine, near) +
+                                   all.bias_at(bias, key) - sums[slot]);
       double score   = 0.0;
       if (moves.values != nullptr) score += all.product(moves, near);
       if (far.values != nullptr) score += all.product(mine, far);
-      const double share = p * all.shape.scale * score;
+      const double share = p * (all.shape.scale * score + all.bias_at(grows, key));
       mean += share;
       all.add(to, share, all.features_of(v, w.n, w.h, key));
       const auto values = all.features_of(tv, w.n, w.h, key);
@@ -127,13 +133,15 @@ struct AttendQueriesKernel {
     const auto outer   = all.features_of(dy, w.n, w.h, query);
     const auto to      = all.features_of(dq, w.n, w.h, query);
     const index_t slot = all.number(w.n, w.h, query);
+    const T* const bias = all.bias_row(all.bias, w.h, w.group, w.token);
     if (first)
       for (index_t i = 0; i < all.features; ++i) to[i] = T(0);
     for (index_t j = 0; j < all.shape.keys.tokens(); ++j) {
       const TokenPlace key = place_of(all.shape.keys, w.group, j);
       if (!all.sees(query, key)) continue;
       const auto near = all.features_of(k, w.n, w.h, key);
-      const double p  = Kokkos::exp(all.shape.scale * all.product(mine, near) - sums[slot]);
+      const double p  = Kokkos::exp(all.shape.scale * all.product(mine, near) +
+                                    all.bias_at(bias, key) - sums[slot]);
       const double dp = all.product(outer, all.features_of(v, w.n, w.h, key));
       all.add(to, all.shape.scale * p * (dp - sums[slot + all.numbers]), near);
     }
@@ -166,7 +174,9 @@ struct AttendKeysKernel {
       const auto asks    = all.features_of(q, w.n, w.h, query);
       const auto outer   = all.features_of(dy, w.n, w.h, query);
       const index_t slot = all.number(w.n, w.h, query);
-      const double p     = Kokkos::exp(all.shape.scale * all.product(asks, mine) - sums[slot]);
+      const double p     = Kokkos::exp(all.shape.scale * all.product(asks, mine) +
+                                       all.bias_at(all.bias_row(all.bias, w.h, w.group, j), key) -
+                                       sums[slot]);
       if (to_v.values != nullptr) all.add(to_v, p, outer);
       if (to_k.values != nullptr)
         all.add(to_k, all.shape.scale * p * (all.product(outer, values) - sums[slot + all.numbers]),
@@ -175,12 +185,56 @@ struct AttendKeysKernel {
   }
 };
 
+/// Sums of the gradients of one pair's scores over a chunk.
+template <class T>
+struct AttendBiasKernel {
+  AttentionItem<T> all;
+  BiasSums<T> to;
+  const double* sums;
+  Block<const T> dy, q, k, v;
+
+  index_t items() const {
+    const index_t groups = all.shape.queries.groups();
+    return to.chunks * ((groups + to.of_a_type - 1) / to.of_a_type) * all.shape.heads *
+           to.per_tokens * to.per_tokens;
+  }
+  KOKKOS_FUNCTION void operator()(index_t item) const {
+    const index_t groups = all.shape.queries.groups(),
+                  types  = (groups + to.of_a_type - 1) / to.of_a_type;
+    index_t rest         = item;
+    const index_t j      = rest % to.per_tokens;
+    rest /= to.per_tokens;
+    const index_t i = rest % to.per_tokens;
+    rest /= to.per_tokens;
+    const index_t h = rest % all.shape.heads;
+    rest /= all.shape.heads;
+    const index_t type = rest % types, chunk = rest / types, all_groups = all.batch * to.of_a_type;
+    double sum = 0.0;
+    for (index_t m = chunk * all_groups / to.chunks; m < (chunk + 1) * all_groups / to.chunks;
+         ++m) {
+      const index_t n = m / to.of_a_type, group = type * to.of_a_type + m % to.of_a_type;
+      if (group >= groups) continue;
+      const TokenPlace query = place_of(all.shape.queries, group, i),
+                       key   = place_of(all.shape.keys, group, j);
+      if (!query.there || !all.sees(query, key)) continue;
+      const index_t slot = all.number(n, h, query);
+      const double score = all.shape.scale * all.product(all.features_of(q, n, h, query),
+                                                         all.features_of(k, n, h, key)) +
+                           all.bias_at(all.bias_row(all.bias, h, group, i), key);
+      const double dp =
+          all.product(all.features_of(dy, n, h, query), all.features_of(v, n, h, key));
+      sum += Kokkos::exp(score - sums[slot]) * (dp - sums[slot + all.numbers]);
+    }
+    to.values[item] = static_cast<T>(sum);
+  }
+};
+
 template <class Space, class T>
 void AttentionKernels<Space, T>::attend(const Space& space, const Block<T>& out, double* sums,
                                         const Block<const T>& q, const Block<const T>& k,
                                         const Block<const T>& v, const AttentionShape& shape,
-                                        bool first, bool last) {
-  const auto all = attention_item(shape, q);
+                                        const ScoreBias<const T>& bias, bool first, bool last) {
+  const auto all = attention_item(shape, bias, q);
   if constexpr (is_host_v<Space>) {
     const AttendTiles<T> tiles{{all, shape.queries, shape.keys}, out, sums, q, k, v, first, last};
     if (tiles.fits()) return launch("shard::attend", space, tiles.items(), tiles);
@@ -195,35 +249,48 @@ template <class Space, class T>
 void AttentionKernels<Space, T>::tangent(const Space& space, const Block<T>& ty, double* sums,
                                          const Block<const T>& out, const Block<const T> (&qkv)[3],
                                          const Block<const T> (&tangents)[3],
-                                         const AttentionShape& shape, bool first, bool last) {
-  const auto all = attention_item(shape, qkv[0]);
+                                         const AttentionShape& shape,
+                                         const ScoreBias<const T>& bias,
+                                         const ScoreBias<const T>& bias_tangent, bool first,
+                                         bool last) {
+  const auto all = attention_item(shape, bias, qkv[0]);
   launch("shard::attend_tangent", space, all.items(shape.queries),
          AttendTangentKernel<T>{all, ty, sums, out, qkv[0], qkv[1], qkv[2], tangents[0],
-                                tangents[1], tangents[2], first, last});
+                                tangents[1], tangents[2], bias_tangent, first, last});
 }
 
 template <class Space, class T>
 void AttentionKernels<Space, T>::products(const Space& space, double* sums,
                                           const Block<const T>& dy, const Block<const T>& out,
                                           const AttentionShape& shape) {
-  const auto all = attention_item(shape, out);
+  const auto all = attention_item(shape, {}, out);
   launch("shard::attend_products", space, all.items(shape.queries),
          AttendProductsKernel<T>{all, sums, dy, out});
 }
 
 template <class Space, class T>
-void AttentionKernels<Space, T>::pullback_queries(const Space& space, const Block<T>& dq,
-                                                  const double* sums, const Block<const T>& dy,
-                                                  const Block<const T> (&qkv)[3],
-                                                  const AttentionShape& shape, bool first) {
-  const auto all = attention_item(shape, qkv[0]);
+void AttentionKernels<Space, T>::pullback_queries(
+    const Space& space, const Block<T>& dq, const BiasSums<T>& bias_sums, const double* sums,
+    const Block<const T>& dy, const Block<const T> (&qkv)[3], const AttentionShape& shape,
+    const ScoreBias<const T>& bias, bool first) {
+  const auto all = attention_item(shape, bias, qkv[0]);
   if constexpr (is_host_v<Space>) {
     const AttendBackTiles<T, false> tiles{
         {all, shape.queries, shape.keys}, dq, {}, sums, dy, qkv[0], qkv[1], qkv[2], first};
-    if (tiles.fits()) return launch("shard::attend_queries", space, tiles.items(), tiles);
-  } else if (device_attend_back<false>(space, all, dq, Block<T>(), sums, dy, qkv, first)) {
-    return;
+    if (tiles.fits()) {
+      if (bias_sums.values == nullptr)
+        return launch("shard::attend_queries", space, tiles.items(), tiles);
+      const AttendBiasTiles<T> both{tiles, bias_sums};
+      return launch("shard::attend_queries", space, both.items(), both);
+    }
   }
+  if (bias_sums.values != nullptr) {
+    const AttendBiasKernel<T> pairs{all, bias_sums, sums, dy, qkv[0], qkv[1], qkv[2]};
+    launch("shard::attend_bias", space, pairs.items(), pairs);
+  }
+  if (dq.origin == nullptr) return;
+  if constexpr (!is_host_v<Space>)
+    if (device_attend_back<false>(space, all, dq, Block<T>(), sums, dy, qkv, first)) return;
   launch("shard::attend_queries", space, all.items(shape.queries),
          AttendQueriesKernel<T>{all, dq, sums, dy, qkv[0], qkv[1], qkv[2], first});
 }
@@ -233,8 +300,9 @@ void AttentionKernels<Space, T>::pullback_keys(const Space& space, const Block<T
                                                const Block<T>& dv, const double* sums,
                                                const Block<const T>& dy,
                                                const Block<const T> (&qkv)[3],
-                                               const AttentionShape& shape, bool first) {
-  const auto all = attention_item(shape, qkv[0]);
+                                               const AttentionShape& shape,
+                                               const ScoreBias<const T>& bias, bool first) {
+  const auto all = attention_item(shape, bias, qkv[0]);
   if constexpr (is_host_v<Space>) {
     const AttendBackTiles<T, true> tiles{
         {all, shape.keys, shape.queries}, dk, dv, sums, dy, qkv[0], qkv[1], qkv[2], first};

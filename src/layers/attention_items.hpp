@@ -16,12 +16,14 @@ namespace shard::impl {
 /// One of a block's tokens.
 struct TokenPlace {
   index_t cell[3];
-  int side;  // one bit a dimension: tokens attend only to tokens of the same side
+  std::int32_t token;  // its number in the group
+  std::int8_t side;    // one bit a dimension: tokens attend only to tokens of the same side
   bool there;
 };
 
 KOKKOS_FORCEINLINE_FUNCTION TokenPlace place_of(const Tokens& all, index_t group, index_t token) {
-  TokenPlace p{{0, 0, 0}, 0, true};
+  TokenPlace p{{0, 0, 0}, static_cast<std::int32_t>(token), 0, true};
+  int side = 0;
   // 32-bit divisions are faster; a rank has fewer than 2^32 groups, a group fewer tokens
   auto g = static_cast<std::uint32_t>(group), t = static_cast<std::uint32_t>(token);
   for (int d = 2; d >= 0; --d) {
@@ -33,8 +35,9 @@ KOKKOS_FORCEINLINE_FUNCTION TokenPlace place_of(const Tokens& all, index_t group
     g /= groups;
     t /= tokens;
     p.there = p.there && p.cell[d] < dim.cells;
-    p.side  = 2 * p.side + (p.cell[d] >= dim.first_apart ? 1 : 0);
+    side    = 2 * side + (p.cell[d] >= dim.first_apart ? 1 : 0);
   }
+  p.side = static_cast<std::int8_t>(side);
   return p;
 }
 
@@ -51,6 +54,7 @@ struct Features {
 template <class T>
 struct AttentionItem {
   AttentionShape shape;
+  ScoreBias<const T> bias;
   index_t batch, features;  // features of one head
   index_t numbers;          // queries times heads
 
@@ -70,6 +74,14 @@ struct AttentionItem {
   KOKKOS_FORCEINLINE_FUNCTION bool sees(const TokenPlace& query, const TokenPlace& key) const {
     return key.there && query.side == key.side &&
            (!shape.causal || shape.first_key + key.cell[2] <= shape.first_query + query.cell[2]);
+  }
+  /// A query's numbers of a bias, one for each key; null if there is none.
+  KOKKOS_FORCEINLINE_FUNCTION static const T* bias_row(const ScoreBias<const T>& of, index_t h,
+                                                       index_t group, index_t query) {
+    return of.values == nullptr ? nullptr : of.row(h, group, query);
+  }
+  KOKKOS_FORCEINLINE_FUNCTION static double bias_at(const T* row, const TokenPlace& key) {
+    return row == nullptr ? 0.0 : static_cast<double>(row[key.token]);
   }
   template <class A, class B>
   KOKKOS_FORCEINLINE_FUNCTION double product(const Features<A>& a, const Features<B>& b) const {
@@ -105,10 +117,11 @@ struct AttentionItem {
 };
 
 template <class T>
-AttentionItem<T> attention_item(const AttentionShape& shape, const Block<const T>& q) {
+AttentionItem<T> attention_item(const AttentionShape& shape, const ScoreBias<const T>& bias,
+                                const Block<const T>& q) {
   index_t cells = 1;
   for (const TokenDim& d : shape.queries.dims) cells *= d.cells;
-  return {shape, q.batch, q.channels / shape.heads, q.batch * shape.heads * cells};
+  return {shape, bias, q.batch, q.channels / shape.heads, q.batch * shape.heads * cells};
 }
 
 }  // namespace shard::impl

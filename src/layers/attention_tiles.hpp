@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <type_traits>
 
 #include "attention_items.hpp"
 #include "lanes.hpp"
@@ -110,6 +111,26 @@ struct AttentionTile {
     gather(b, w, rows.places, rows.count, 0, all.features, to, all.features, 1);
   }
 
+  /// Adds bias / scale to unscaled scores, if there is a bias. `Keys`: rows are keys.
+  template <bool Keys>
+  void add_bias(const Rows& rows, const Columns& columns, const Who& w, Panels& scores) const {
+    if (all.bias.values == nullptr) return;
+    const T inverse    = static_cast<T>(1.0 / all.shape.scale);
+    const index_t step = all.bias.per_tokens;  // from a query to the next
+    const T* const of  = all.bias.row(w.h, w.group, 0);
+    for (index_t i = 0; i < rows.count; ++i) {
+      const index_t row = rows.places[i].token;
+      for (index_t c0 = 0; c0 < columns.count; c0 += width) {
+        T* const line      = line_of(scores, c0, i);
+        const index_t some = std::min(width, columns.count - c0);
+        for (index_t c = 0; c < some; ++c) {
+          const index_t column = columns.places[c0 + c].token;
+          line[c] += inverse * of[Keys ? column * step + row : row * step + column];
+        }
+      }
+    }
+  }
+
   /// products(row, column) = the dot product of the row's and the column's features.
   void multiply(const Rows& rows, const T* row_features, const Block<const T>& b, const Who& w,
                 const Columns& columns, Panels& products) const {
@@ -209,6 +230,7 @@ struct AttendTiles : AttentionTile<T> {
                             std::min(begin + Base::most_columns, tokens));
       if (hides && sees_none(rows, columns)) continue;
       this->multiply(rows, queries, k, w, columns, scores);
+      this->template add_bias<false>(rows, columns, w, scores);
       for (index_t i = 0; i < rows.count; ++i)
         weigh(rows.places[i], columns, scores, i, largest[i], sum[i], values);
       this->add(rows, scores, v, w, columns, values);
@@ -303,8 +325,12 @@ struct AttendBackTiles : AttentionTile<T> {
   Block<const T> dy, q, k, v;
   bool first;
 
-  void operator()(index_t item) const {
-    const Who w = this->who(item);
+  void operator()(index_t item) const { run(this->who(item), std::false_type()); }
+
+  /// With `use` it calls use(rows, columns, scale * gradients of the scores).
+  template <class Use>
+  void run(const Who& w, const Use& use) const {
+    constexpr bool uses = !std::is_same_v<Use, std::false_type>;
     const Rows rows(this->row_side, w.group, w.begin, w.end);
     T mine[Base::most_values], outer[Base::most_values];
     this->gather_rows(Keys ? k : q, w, rows, mine);
@@ -320,12 +346,14 @@ struct AttendBackTiles : AttentionTile<T> {
                             std::min(begin + Base::most_columns, tokens));
       if (hides && sees_none(rows, columns)) continue;
       this->multiply(rows, mine, Keys ? q : k, w, columns, weights);
+      this->template add_bias<Keys>(rows, columns, w, weights);
       share(rows, columns, w, weights);
       if (shares) this->add(rows, weights, dy, w, columns, values);
-      if (!slopes) continue;
+      if (!slopes && !uses) continue;
       this->multiply(rows, outer, Keys ? dy : v, w, columns, products);
       slope(rows, columns, w, weights, products);
-      this->add(rows, weights, Keys ? q : k, w, columns, gradient);
+      if constexpr (uses) use(rows, columns, weights);
+      if (slopes) this->add(rows, weights, Keys ? q : k, w, columns, gradient);
     }
     if (slopes) this->store_sums(rows, to, w, gradient);
     if (shares) this->store_sums(rows, to_values, w, values);
@@ -384,6 +412,45 @@ struct AttendBackTiles : AttentionTile<T> {
         for (index_t c = 0; c < some; ++c)
           weight[c] = scale * weight[c] * (product[c] - means[c0 + c]);
       }
+    }
+  }
+};
+
+/// The gradient of the queries, if it is wanted, and the sums of the scores' gradients. A work item
+/// is a block of rows in all groups of a chunk.
+template <class T>
+struct AttendBiasTiles {
+  using Back = AttendBackTiles<T, false>;
+  Back back;
+  BiasSums<T> to;
+
+  index_t groups() const { return back.row_side.groups(); }
+  index_t types() const { return (groups() + to.of_a_type - 1) / to.of_a_type; }
+  index_t items() const { return to.chunks * types() * back.all.shape.heads * back.blocks(); }
+
+  void operator()(index_t item) const {
+    typename Back::Who w{};
+    w.begin = item % back.blocks() * back.block();
+    w.end   = std::min(w.begin + back.block(), to.per_tokens);
+    T* const pairs =
+        to.values + item / back.blocks() * to.per_tokens * to.per_tokens;  // of this chunk and head
+    item /= back.blocks();
+    w.h = item % back.all.shape.heads;
+    item /= back.all.shape.heads;
+    const index_t type = item % types(), chunk = item / types(),
+                  all = back.all.batch * to.of_a_type;
+    std::fill(pairs + w.begin * to.per_tokens, pairs + w.end * to.per_tokens, T(0));
+    const T inverse = static_cast<T>(1.0 / back.all.shape.scale);
+    for (index_t m = chunk * all / to.chunks; m < (chunk + 1) * all / to.chunks; ++m) {
+      w.n     = m / to.of_a_type;
+      w.group = type * to.of_a_type + m % to.of_a_type;
+      if (w.group >= groups()) continue;
+      back.run(w, [&](const auto& rows, const auto& columns, auto& slopes) {
+        for (index_t i = 0; i < rows.count; ++i)
+          for (index_t c = 0; c < columns.count; ++c)
+            pairs[rows.places[i].token * to.per_tokens + columns.places[c].token] +=
+                inverse * Back::line_of(slopes, c / Back::width * Back::width, i)[c % Back::width];
+      });
     }
   }
 };

@@ -14,7 +14,7 @@
 namespace shard::impl {
 
 /// The forward pass.
-template <class T, int Width, int Lanes>
+template <class T, int Width, bool Biased, int Lanes>
 struct AttendTeamKernel {
   using Tile                   = TokenTile<T, Width, false>;
   using Scores                 = typename Tile::Scores;
@@ -118,8 +118,11 @@ struct AttendTeamKernel {
           T most                  = none;
           SHARD_UNROLL
           for (int j = 0; j < Tile::lane_others; ++j) {
-            scores[i][j] =
-                all.sees(place, theirs[Tile::other(thread, j)]) ? scale * scores[i][j] : none;
+            const TokenPlace& other = theirs[Tile::other(thread, j)];
+            T score                 = scale * scores[i][j];
+            if constexpr (Biased)
+              score += all.bias.row(w.h, w.group, place.token)[other.token];
+            scores[i][j] = all.sees(place, other) ? score : none;
             most = scores[i][j] > most ? scores[i][j] : most;
           }
           shared[thread % Tile::sharers * Tile::own + Scores::row(thread, i)] = most;
@@ -194,11 +197,17 @@ bool device_attend(const Space& space, const AttentionItem<T>& all, const Block<
                    double* sums, const Block<const T>& q, const Block<const T>& k,
                    const Block<const T>& v, bool first, bool last) {
   return launch_width<64>(all.features, [&]<int Width>() {
-    using Tile = TokenTile<T, Width, false>;
-    launch_attention(
-        "shard::attend", space,
-        AttendTeamKernel<T, Width, lanes_of<Space, Tile::threads>>{
-            all, out, sums, q, k, v, first, last, attention_tiles(all.shape.queries, Tile::own)});
+    using Tile          = TokenTile<T, Width, false>;
+    constexpr int lanes = lanes_of<Space, Tile::threads>;
+    const int tiles     = attention_tiles(all.shape.queries, Tile::own);
+    if (all.bias.values == nullptr)
+      launch_attention("shard::attend", space,
+                       AttendTeamKernel<T, Width, false, lanes>{all, out, sums, q, k, v, first,
+                                                                last, tiles});
+    else
+      launch_attention("shard::attend", space,
+                       AttendTeamKernel<T, Width, true, lanes>{all, out, sums, q, k, v, first, last,
+                                                               tiles});
   });
 }
 

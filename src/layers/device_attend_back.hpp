@@ -14,7 +14,7 @@
 namespace shard::impl {
 
 /// The backward pass for a tile of queries, or of keys: Keys.
-template <class T, int Width, bool Keys, int Lanes>
+template <class T, int Width, bool Keys, bool Biased, int Lanes>
 struct AttendBackTeamKernel {
   using Tile                   = TokenTile<T, Width, true>;
   using Scores                 = typename Tile::Scores;
@@ -126,7 +126,9 @@ struct AttendBackTeamKernel {
                              &key   = Keys ? mine[row] : theirs[other];
             const int number        = Keys ? other : row;
             const bool sees         = query.there && all.sees(query, key);
-            const T p    = sees ? Kokkos::exp(scale * scores[i][j] - logarithm[number]) : T(0);
+            T score                 = scale * scores[i][j];
+            if constexpr (Biased) score += all.bias.row(w.h, w.group, query.token)[key.token];
+            const T p    = sees ? Kokkos::exp(score - logarithm[number]) : T(0);
             scores[i][j] = p;
             outer[i][j]  = sees ? scale * p * (outer[i][j] - product[number]) : T(0);
           }
@@ -167,11 +169,20 @@ bool device_attend_back(const Space& space, const AttentionItem<T>& all, const B
                         const Block<const T> (&qkv)[3], bool first) {
   constexpr int widest = sizeof(T) == 4 ? 64 : 32;
   return launch_width<widest>(all.features, [&]<int Width>() {
-    using Tile = TokenTile<T, Width, true>;
-    launch_attention(Keys ? "shard::attend_keys" : "shard::attend_queries", space,
-                     AttendBackTeamKernel<T, Width, Keys, lanes_of<Space, Tile::threads>>{
-                         all, to_first, to_second, sums, dy, qkv[0], qkv[1], qkv[2], first,
-                         attention_tiles(Keys ? all.shape.keys : all.shape.queries, Tile::own)});
+    using Tile           = TokenTile<T, Width, true>;
+    constexpr int lanes  = lanes_of<Space, Tile::threads>;
+    const char* const as = Keys ? "shard::attend_keys" : "shard::attend_queries";
+    const int tiles = attention_tiles(Keys ? all.shape.keys : all.shape.queries, Tile::own);
+    if (all.bias.values == nullptr)
+      launch_attention(as, space,
+                       AttendBackTeamKernel<T, Width, Keys, false, lanes>{
+                           all, to_first, to_second, sums, dy, qkv[0], qkv[1], qkv[2], first,
+                           tiles});
+    else
+      launch_attention(as, space,
+                       AttendBackTeamKernel<T, Width, Keys, true, lanes>{
+                           all, to_first, to_second, sums, dy, qkv[0], qkv[1], qkv[2], first,
+                           tiles});
   });
 }
 

@@ -2,9 +2,8 @@
 // Attention in windows, in groups spread over the world, and round a ring, against plain attention
 // over lists of cells, with all gradients.
 
-#include <functional>
-
 #include "layers/layer_support.hpp"
+#include "layers/plain_attention.hpp"
 #include "shard/layers/attention/attention.hpp"
 #include "shard/layers/attention/attention_ring.hpp"
 #include "shard/layers/impl/dot.hpp"
@@ -13,76 +12,6 @@
 
 namespace shard::testing {
 namespace {
-
-/// Whether the cell at `i` attends to that at `j`.
-template <int Rank>
-using Sees =
-    std::function<bool(const std::array<index_t, Rank>& i, const std::array<index_t, Rank>& j)>;
-
-/// Plain attention over the whole world, and what it gives backward and for tangents.
-template <int Rank>
-struct Serial {
-  World<Rank> y, ty, dq, dk, dv;
-
-  Serial(const World<Rank>& q, const World<Rank>& k, const World<Rank>& v, const World<Rank>& dy,
-         const World<Rank> (&t)[3], index_t heads, const Sees<Rank>& sees)
-      : y(q.n), ty(q.n), dq(q.n), dk(q.n), dv(q.n) {
-    const index_t features = q.n[1] / heads;
-    const double scale     = 1.0 / std::sqrt(static_cast<double>(features));
-    index_t cells          = 1;
-    for (int d = 2; d < Rank; ++d) cells *= q.n[static_cast<std::size_t>(d)];
-    const auto cell = [&](index_t n, index_t i) {
-      std::array<index_t, Rank> c{};
-      for (int d = Rank - 1; d >= 2; --d) {
-        c[static_cast<std::size_t>(d)] = i % q.n[static_cast<std::size_t>(d)];
-        i /= q.n[static_cast<std::size_t>(d)];
-      }
-      c[0] = n;
-      return c;
-    };
-    for (index_t n = 0; n < q.n[0]; ++n)
-      for (index_t h = 0; h < heads; ++h)
-        for (index_t i = 0; i < cells; ++i) {
-          const auto at = [&](index_t j, index_t f) {
-            auto c = cell(n, j);
-            c[1]   = h * features + f;
-            return q.at(c);
-          };
-          const auto product = [&](const World<Rank>& a, index_t i_a, const World<Rank>& b,
-                                   index_t i_b) {
-            double sum = 0.0;
-            for (index_t f = 0; f < features; ++f) sum += a.v[at(i_a, f)] * b.v[at(i_b, f)];
-            return sum;
-          };
-          std::vector<index_t> seen;
-          for (index_t j = 0; j < cells; ++j)
-            if (sees(cell(n, i), cell(n, j))) seen.push_back(j);
-          std::vector<double> p;
-          double sum = 0.0;
-          for (index_t j : seen) p.push_back(std::exp(scale * product(q, i, k, j)));
-          for (double one : p) sum += one;
-          double mean_dp = 0.0, mean_ts = 0.0;
-          std::vector<double> ts;
-          for (std::size_t s = 0; s < seen.size(); ++s) {
-            p[s] /= sum;
-            ts.push_back(scale * (product(t[0], i, k, seen[s]) + product(q, i, t[1], seen[s])));
-            mean_dp += p[s] * product(dy, i, v, seen[s]);
-            mean_ts += p[s] * ts[s];
-          }
-          for (std::size_t s = 0; s < seen.size(); ++s) {
-            const index_t j = seen[s];
-            const double ds = scale * p[s] * (product(dy, i, v, j) - mean_dp);
-            for (index_t f = 0; f < features; ++f) {
-              y.v[at(i, f)] += p[s] * v.v[at(j, f)];
-              ty.v[at(i, f)] += p[s] * ((ts[s] - mean_ts) * v.v[at(j, f)] + t[2].v[at(j, f)]);
-              dv.v[at(j, f)] += p[s] * dy.v[at(i, f)];
-              dq.v[at(i, f)] += ds * k.v[at(j, f)];
-              dk.v[at(j, f)] += ds * q.v[at(i, f)];
-            }
-          }
-        }
-  }
-};
 
 template <class T, class Layout, class Layer, std::size_t Rank>
 void check(const Layer& layer, const std::array<index_t, Rank>& n,
@@ -129,22 +58,6 @@ void check(const Layer& layer, const std::array<index_t, Rank>& n,
     layer.pullback(space, state, dq, not_wanted, not_wanted, y, q, k, v);
     EXPECT_LT(difference(dq, serial.dq), tolerance);
   });
-}
-
-/// Who is in whose window: `size` and `shift` for each dimension, and whether the seam is closed.
-template <int Rank>
-Sees<Rank> same_window(std::array<index_t, Rank> n, std::array<index_t, Rank - 2> size,
-                       std::array<index_t, Rank - 2> shift = {},
-                       std::array<bool, Rank - 2> masked   = {}) {
-  return [=](const std::array<index_t, Rank>& i, const std::array<index_t, Rank>& j) {
-    for (std::size_t d = 0; d < Rank - 2; ++d) {
-      const index_t m = n[d + 2], a = (i[d + 2] - shift[d] + m) % m,
-                    b = (j[d + 2] - shift[d] + m) % m;
-      if (a / size[d] != b / size[d]) return false;
-      if (masked[d] && (i[d + 2] < shift[d]) != (j[d + 2] < shift[d])) return false;
-    }
-    return true;
-  };
 }
 
 using Right = Kokkos::LayoutRight;

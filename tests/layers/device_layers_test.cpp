@@ -425,10 +425,10 @@ void expect_attention_launches() {
   const auto check = [&]<class Kernel>(std::type_identity<Kernel>) {
     expect_launch<Kernel>(Kernel::Tile::resident);
   };
-  check(std::type_identity<impl::AttendTeamKernel<T, Width, 1>>{});
+  check(std::type_identity<impl::AttendTeamKernel<T, Width, false, 1>>{});
   if constexpr (Width < 64 || sizeof(T) == 4) {
-    check(std::type_identity<impl::AttendBackTeamKernel<T, Width, false, 1>>{});
-    check(std::type_identity<impl::AttendBackTeamKernel<T, Width, true, 1>>{});
+    check(std::type_identity<impl::AttendBackTeamKernel<T, Width, false, false, 1>>{});
+    check(std::type_identity<impl::AttendBackTeamKernel<T, Width, true, false, 1>>{});
   }
 }
 template <class T>
@@ -456,7 +456,7 @@ TEST(device_layers, launch_bounds_fit_every_gpu) {
   expect_window_launches<double>();
   expect_launch<impl::ProductTileKernel<float, impl::LinearTensorTile, 1, int>>(4);
   // as tuned on an H100
-  using Queries = impl::AttendBackTeamKernel<float, 16, false, 1>;
+  using Queries = impl::AttendBackTeamKernel<float, 16, false, false, 1>;
   EXPECT_EQ(impl::resident_teams(Queries::Tile::resident, Queries::threads,
                                  Queries::scratch_bytes(), {228 * 1024, 2048}),
             11);

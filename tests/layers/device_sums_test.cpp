@@ -528,7 +528,7 @@ TEST(DeviceSums, ChannelsAreTheHosts) {
 
 /// Windows of 3 x 4 cells, the last ones short, some lines apart; keys in two blocks if `causal`.
 template <class T>
-void check_attention(index_t features, bool causal) {
+void check_attention(index_t features, bool causal, bool biased) {
   const Space space;
   const TeamSpace teams;
   using Host          = AttentionKernels<Space, T>;
@@ -549,7 +549,11 @@ void check_attention(index_t features, bool causal) {
   }
   Cells<T> out(s, 5), wanted(s, 5), to(s, 5), to_too(s, 6), wanted_too(s, 6);
   auto sums = numbers(2 * s.batch * heads * s.y * s.x), sums_wanted = sums;
-  const auto all              = attention_item(shape, q.input());
+  ScoreBias<const T> bias;
+  std::vector<T> added(static_cast<std::size_t>(heads * 12 * 12));
+  for (std::size_t i = 0; i < added.size(); ++i) added[i] = static_cast<T>(std::sin(1.0 + i));
+  if (biased) bias = {added.data(), heads, 9, 12};
+  const auto all              = attention_item(shape, bias, q.input());
   const double tolerance      = std::is_same_v<T, double> ? 1.0 : 2e7;
   const Block<const T> qkv[3] = {q.input(), k.input(), v.input()};
   // the same keys twice: as two blocks, whose partial sums are kept between the calls
@@ -557,7 +561,7 @@ void check_attention(index_t features, bool causal) {
     ASSERT_TRUE(device_attend(teams, all, out.block, sums.data(), q.input(), k.input(), v.input(),
                               first, !first));
     Host::attend(space, wanted.block, sums_wanted.data(), q.input(), k.input(), v.input(), shape,
-                 first, !first);
+                 bias, first, !first);
   }
   space.fence();
   for (std::size_t i = 0; i < sums.size() / 2; ++i)
@@ -568,22 +572,24 @@ void check_attention(index_t features, bool causal) {
   for (const bool first : {true, false}) {
     ASSERT_TRUE(device_attend_back<false>(teams, all, to.block, Block<T>(), sums_wanted.data(),
                                           dy.input(), qkv, first));
-    Host::pullback_queries(space, wanted.block, sums_wanted.data(), dy.input(), qkv, shape, first);
+    Host::pullback_queries(space, wanted.block, {}, sums_wanted.data(), dy.input(), qkv, shape,
+                           bias, first);
   }
   space.fence();
   expect_same_cells(to, wanted, 30.0);
   AttentionShape keyless      = shape;  // of a rank without keys: dq is zero
   keyless.keys.dims[2].tokens = 0;
-  ASSERT_TRUE(device_attend_back<false>(teams, attention_item(keyless, q.input()), to.block,
+  ASSERT_TRUE(device_attend_back<false>(teams, attention_item(keyless, bias, q.input()), to.block,
                                         Block<T>(), sums_wanted.data(), dy.input(), qkv, true));
-  Host::pullback_queries(space, wanted.block, sums_wanted.data(), dy.input(), qkv, keyless, true);
+  Host::pullback_queries(space, wanted.block, {}, sums_wanted.data(), dy.input(), qkv, keyless,
+                         bias, true);
   space.fence();
   expect_same_cells(to, wanted, 30.0);
   if (!device_attend_back<true>(teams, all, to.block, to_too.block, sums_wanted.data(), dy.input(),
                                 qkv, true))
     return;
   Host::pullback_keys(space, wanted.block, wanted_too.block, sums_wanted.data(), dy.input(), qkv,
-                      shape, true);
+                      shape, bias, true);
   space.fence();
   expect_same_cells(to, wanted, 30.0);
   expect_same_cells(to_too, wanted_too, 30.0);
@@ -591,9 +597,11 @@ void check_attention(index_t features, bool causal) {
 
 TEST(DeviceSums, AttentionIsTheHosts) {
   for (const bool causal : {false, true}) {
-    for (const index_t features : {1, 16, 24}) check_attention<double>(features, causal);
-    for (const index_t features : {5, 32, 64}) check_attention<float>(features, causal);
+    for (const index_t features : {1, 16, 24}) check_attention<double>(features, causal, false);
+    for (const index_t features : {5, 32, 64}) check_attention<float>(features, causal, false);
   }
+  for (const index_t features : {1, 24}) check_attention<double>(features, false, true);
+  for (const index_t features : {5, 64}) check_attention<float>(features, false, true);
 }
 
 TEST(DeviceSums, RunsOfFieldsAreSummedWhole) {

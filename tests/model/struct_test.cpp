@@ -414,6 +414,37 @@ TEST(Structs, HaveAttention) {
   }
 }
 
+/// Scaled cosine attention with a bias, as in Swin transformers v2, and CrossFormer's.
+struct Swin2 {
+  Conv1 q{4, 4}, k{4, 4}, v{4, 4};
+  CosineNorm cosine{2}, unit{2, false};
+  HeadNorm<RMSNorm> qk_norm{{2, 0.1}, 2};
+  Biased<WindowAttention<4, 3>, ContinuousBias> attention{{.heads = 2, .scale = 1.0, .shift = {2, 1}},
+                                                          {8}};
+  Biased<WindowAttention<2, 3>, DynamicBias> dynamic{{.heads = 2}, {5}};
+  Conv3 out{4, 2};
+  auto operator()(auto& m, const auto& x) const {
+    const auto h = m.run(attention, m.run(cosine, m.run(q, x)), m.run(unit, m.run(k, x)),
+                         m.run(v, x));
+    return m.run(out, m.run(dynamic, m.run(qk_norm, h), h, h));
+  }
+};
+
+TEST(Structs, HaveBiasesOfAttention) {
+  const Mesh<Lat, Lon> self(MPI_COMM_SELF, {1, 1}), mesh(MPI_COMM_WORLD, {0, 0});
+  const auto m       = model<double>(Swin2{});
+  const auto serial  = domain_parallel<>(m, self);
+  const auto sharded = domain_parallel<Lat, Lon>(m, mesh);
+  expect_near(run(sharded, {1, 4, 13, 11}), run(serial, {1, 4, 13, 11}), 1e-12);
+  expect_pair(sharded, {1, 4, 13, 11});
+  expect_steady(sharded, {1, 4, 13, 11});
+  std::string names;
+  for (const auto& entry : m.parameters().entries()) names += entry.name + " ";
+  for (const char* name : {"cosine.logit_scale", "attention.cpb_mlp.2.weight",
+                           "dynamic.layers.9.bias", "qk_norm.weight"})
+    EXPECT_NE(names.find(name), std::string::npos) << name;
+}
+
 /// Norms whose scale and shift are fields, and products of fields.
 struct Conditioned {
   Conv1 scale{4, 4}, shift{4, 4}, gate{4, 4};

@@ -14,7 +14,7 @@
 
 namespace shard {
 
-/// One array of a layer's parameters: its name ("weight", "bias"), its extents as in PyTorch, and
+/// One array of a layer's parameters: its name ("weight", "bias"; other names are documented), its extents as in PyTorch, and
 /// how it is initialised: uniformly in [-bound, bound), or to `value` if the bound is 0.
 struct ParameterShape {
   std::string name;              ///< "weight" or "bias"
@@ -74,6 +74,19 @@ struct WeightAndBias {
   Kokkos::View<T*, Kokkos::LayoutRight, Memory> bias;
 };
 
+/// Parameters of more than two arrays, one after the other.
+template <class T, class Memory>
+struct ParameterArrays {
+  using value_type = T;
+  Kokkos::View<T*, Kokkos::LayoutRight, Memory> values;
+};
+
+inline std::size_t count_of(const std::vector<ParameterShape>& shapes) {
+  index_t count = 0;
+  for (const ParameterShape& shape : shapes) count += shape.count();
+  return static_cast<std::size_t>(count);
+}
+
 template <class View>
 typename View::array_layout layout_of(const std::vector<index_t>& extents) {
   typename View::array_layout layout;
@@ -131,20 +144,32 @@ template <class Parameters>
 Parameters allocate_parameters(const std::vector<ParameterShape>& shapes,
                                const std::string& label) {
   Parameters p;
-  if (!shapes.empty())
-    p.weight =
-        decltype(p.weight)(label + ".weight", layout_of<decltype(p.weight)>(shapes[0].extents));
-  if (shapes.size() > 1)
-    p.bias = decltype(p.bias)(label + ".bias", static_cast<std::size_t>(shapes[1].count()));
+  if constexpr (requires { p.values; }) {
+    p.values = decltype(p.values)(label, count_of(shapes));
+  } else {
+    if (!shapes.empty())
+      p.weight =
+          decltype(p.weight)(label + ".weight", layout_of<decltype(p.weight)>(shapes[0].extents));
+    if (shapes.size() > 1)
+      p.bias = decltype(p.bias)(label + ".bias", static_cast<std::size_t>(shapes[1].count()));
+  }
   return p;
 }
 
 template <class Space, class Parameters>
 void fill_parameters(const Space& space, const std::vector<ParameterShape>& shapes,
                      const Parameters& parameters, std::uint64_t seed, std::uint64_t stream) {
-  if (!shapes.empty()) fill_parameter(space, shapes[0], parameters.weight.data(), seed, 2 * stream);
-  if (shapes.size() > 1)
-    fill_parameter(space, shapes[1], parameters.bias.data(), seed, 2 * stream + 1);
+  if constexpr (requires { parameters.values; }) {
+    auto* values = parameters.values.data();
+    // a stream for each array that no other layer has
+    for (std::size_t a = 0; a < shapes.size(); values += shapes[a++].count())
+      fill_parameter(space, shapes[a], values, seed, (std::uint64_t(a) << 32U) + 2 * stream);
+  } else {
+    if (!shapes.empty())
+      fill_parameter(space, shapes[0], parameters.weight.data(), seed, 2 * stream);
+    if (shapes.size() > 1)
+      fill_parameter(space, shapes[1], parameters.bias.data(), seed, 2 * stream + 1);
+  }
 }
 
 }  // namespace impl
@@ -163,11 +188,15 @@ template <class T, class Memory, class Layer>
 auto wrap_parameters(const Layer& layer, T* data) {
   typename Layer::template Parameters<T, Memory> p;
   const std::vector<ParameterShape> shapes = layer.parameter_shapes();
-  if (!shapes.empty())
-    p.weight = decltype(p.weight)(data, impl::layout_of<decltype(p.weight)>(shapes[0].extents));
-  if (shapes.size() > 1)
-    p.bias =
-        decltype(p.bias)(data + shapes[0].count(), static_cast<std::size_t>(shapes[1].count()));
+  if constexpr (requires { p.values; }) {
+    p.values = decltype(p.values)(data, impl::count_of(shapes));
+  } else {
+    if (!shapes.empty())
+      p.weight = decltype(p.weight)(data, impl::layout_of<decltype(p.weight)>(shapes[0].extents));
+    if (shapes.size() > 1)
+      p.bias =
+          decltype(p.bias)(data + shapes[0].count(), static_cast<std::size_t>(shapes[1].count()));
+  }
   return p;
 }
 

@@ -4,6 +4,7 @@
 
 #include <Kokkos_Core.hpp>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstddef>
@@ -14,6 +15,7 @@
 #include "shard/base/wanted.hpp"
 #include "shard/exchange/impl/moved_fields.hpp"
 #include "shard/exchange/stale.hpp"
+#include "shard/layers/impl/attention_bias_kernels.hpp"
 #include "shard/layers/impl/attention_kernels.hpp"
 #include "shard/layers/impl/kernels.hpp"
 #include "shard/layers/impl/layer_checks.hpp"
@@ -27,6 +29,21 @@ namespace shard {
 
 namespace impl {
 
+/// Memory of a bias of an attention: the numbers that are added to the scores, their tangents, and
+/// the sums of the scores' gradients. Empty Views without a bias.
+template <class T, class Memory>
+struct AttentionBias {
+  using View = Kokkos::View<T*, Memory>;
+  View values, tangents, sums;
+  index_t heads = 1, of_a_type = 1, tokens = 0, chunks = 0;  ///< see ScoreBias and BiasSums
+  index_t sum_heads = 1;                                     ///< heads of `sums`
+
+  ScoreBias<const T> added(const View& numbers) const {
+    return {numbers.data(), heads, of_a_type, tokens};
+  }
+  BiasSums<T> gradient() const { return {sums.data(), chunks, of_a_type, tokens}; }
+};
+
 /// The state of an attention: data of apply for pullback and pushforward. `Moved` is a field
 /// without halos.
 template <class Moved>
@@ -35,6 +52,7 @@ struct AttentionState {
       out;  ///< redistributed so that groups are whole; only `out` if no redistribution is needed
   Moved dq, dk, dv, dy;
   Kokkos::View<double*, typename Moved::memory_space> sums;  ///< see AttentionKernels
+  AttentionBias<typename Moved::non_const_value_type, typename Moved::memory_space> bias;
   bool moves = false;
   std::array<Reindexing, static_cast<std::size_t>(Moved::rank)> turned{};  ///< from q to `out`
 };
@@ -149,23 +167,84 @@ struct GroupedAttention {
   template <class Space, class S, class DQ, class DK, class DV, class DY, class Q, class K, class V>
   void pullback(const Space& space, S& state, const DQ& dq, const DK& dk, const DV& dv,
                 const DY& dy, const Q& q, const K& k, const V& v) const {
-    if constexpr (is_wanted_v<DQ> || is_wanted_v<DK> || is_wanted_v<DV>) {
+    pullback_with_bias<false>(space, state, dq, dk, dv, dy, q, k, v);
+  }
+
+  /// As pullback. With `Bias` it also sets the sums of the scores' gradients in the state.
+  template <bool Bias, class Space, class S, class DQ, class DK, class DV, class DY, class Q,
+            class K, class V>
+  void pullback_with_bias(const Space& space, S& state, const DQ& dq, const DK& dk, const DV& dv,
+                          const DY& dy, const Q& q, const K& k, const V& v) const {
+    if constexpr (Bias || is_wanted_v<DQ> || is_wanted_v<DK> || is_wanted_v<DV>) {
       require_attention(Layer::name, self().heads, q, k, v, dy);
       using T = typename DY::non_const_value_type;
       if (state.moves) {
         bring(space, state, state.dy, dy);
-        pull<T, is_wanted_v<DQ>, is_wanted_v<DK>, is_wanted_v<DV>>(
+        pull<T, Bias, is_wanted_v<DQ>, is_wanted_v<DK>, is_wanted_v<DV>>(
             space, state, state.dq, state.dk, state.dv, owned_input(state.dy),
             {owned_input(state.q), owned_input(state.k), owned_input(state.v)});
         give_wanted(space, state, dq, state.dq);
         give_wanted(space, state, dk, state.dk);
         give_wanted(space, state, dv, state.dv);
       } else {
-        pull<T, is_wanted_v<DQ>, is_wanted_v<DK>, is_wanted_v<DV>>(
+        pull<T, Bias, is_wanted_v<DQ>, is_wanted_v<DK>, is_wanted_v<DV>>(
             space, state, dq, dk, dv, owned_input(dy),
             {owned_input(q), owned_input(k), owned_input(v)});
       }
     }
+  }
+
+  /// Allocates the memory of a bias in the state of an attention, and returns the table of which
+  /// pairs of tokens read which value. `relative`: see BiasTable. With `each_row` windows that
+  /// differ only along the last dimension share a type, else all do.
+  template <class S>
+  BiasTable hold_bias(S& state, bool each_head, bool each_row, const bool (&relative)[3]) const {
+    const auto tokens = shape(state.out).queries;
+    BiasTable table;
+    for (int d = 0; d < 3; ++d) {
+      table.tokens[d]   = tokens.dims[d].tokens;
+      table.relative[d] = relative[d];
+    }
+    const index_t heads = local_heads(state.out), groups = tokens.groups();
+    if (each_head) {
+      table.heads      = heads;
+      table.first_head = state.out.begin(1) / (state.out.global_extent(1) / self().heads);
+      table.all_heads  = self().heads;
+    }
+    index_t of_a_type = std::max<index_t>(groups, 1);
+    if (each_row) {
+      of_a_type       = std::max<index_t>(tokens.dims[2].groups, 1);
+      table.types     = groups / of_a_type;
+      table.all_types = 1;
+      for (int d = 0; d < Dims - 1; ++d) {
+        const index_t w  = tokens.dims[d + 3 - Dims].tokens;
+        const index_t of = (state.out.global_extent(d + 2) + w - 1) / w;
+        table.all_types *= of;
+        if (d < Dims - 2) {
+          table.first_layer = state.out.begin(d + 2) / w;
+          continue;
+        }
+        table.rows_here = std::max<index_t>(tokens.dims[1].groups, 1);
+        table.first_row = state.out.begin(d + 2) / w;
+        table.all_rows  = of;
+      }
+    }
+    auto& bias        = state.bias;
+    const auto room   = [](const char* label, index_t count) {
+      return typename std::remove_reference_t<decltype(bias)>::View(
+          label, static_cast<std::size_t>(count));
+    };
+    const index_t n   = tokens.tokens();
+    bias.heads        = table.heads;
+    bias.sum_heads    = heads;
+    bias.of_a_type    = of_a_type;
+    bias.tokens       = n;
+    bias.chunks       = BiasSums<float>::chunks_for(state.out.extent(0), of_a_type);
+    bias.values       = room("shard::attention bias", table.types * table.heads * n * n);
+    bias.tangents     = room("shard::attention bias tangent", table.types * table.heads * n * n);
+    bias.sums         = room("shard::attention bias sums",
+                             bias.chunks * table.types * heads * n * n);
+    return table;
   }
 
  private:
@@ -241,30 +320,38 @@ struct GroupedAttention {
   void attend(const Space& space, S& state, const Block<const T>& q, const Block<const T>& k,
               const Block<const T>& v) const {
     AttentionKernels<Space, T>::attend(space, owned_block(local(state.out)), state.sums.data(), q,
-                                       k, v, shape(state.out), true, true);
+                                       k, v, shape(state.out), state.bias.added(state.bias.values),
+                                       true, true);
   }
   template <class T, class Space, class S, class TY>
   void tangent(const Space& space, S& state, const TY& ty, const Block<const T> (&qkv)[3],
                const Block<const T> (&tangents)[3]) const {
     AttentionKernels<Space, T>::tangent(space, owned_block(local(ty)), state.sums.data(),
                                         owned_input(state.out), qkv, tangents, shape(state.out),
-                                        true, true);
+                                        state.bias.added(state.bias.values),
+                                        state.bias.added(state.bias.tangents), true, true);
   }
-  template <class T, bool WantQ, bool WantK, bool WantV, class Space, class S, class DQ, class DK,
+  template <class T, bool WantBias, bool WantQ, bool WantK, bool WantV, class Space, class S, class DQ, class DK,
             class DV>
   void pull(const Space& space, S& state, const DQ& dq, const DK& dk, const DV& dv,
             const Block<const T>& dy, const Block<const T> (&qkv)[3]) const {
     using Kernels = AttentionKernels<Space, T>;
     const auto a  = shape(state.out);
-    if constexpr (WantQ || WantK)
+    const ScoreBias<const T> bias = state.bias.added(state.bias.values);
+    if constexpr (WantBias || WantQ || WantK)
       Kernels::products(space, state.sums.data(), dy, owned_input(state.out), a);
-    if constexpr (WantQ)
-      Kernels::pullback_queries(space, owned_block(local(dq)), state.sums.data(), dy, qkv, a, true);
+    if constexpr (WantBias || WantQ) {
+      Block<T> to_q;
+      BiasSums<T> to_bias;
+      if constexpr (WantQ) to_q = owned_block(local(dq));
+      if constexpr (WantBias) to_bias = state.bias.gradient();
+      Kernels::pullback_queries(space, to_q, to_bias, state.sums.data(), dy, qkv, a, bias, true);
+    }
     Block<T> to_k, to_v;
     if constexpr (WantK) to_k = owned_block(local(dk));
     if constexpr (WantV) to_v = owned_block(local(dv));
     if constexpr (WantK || WantV)
-      Kernels::pullback_keys(space, to_k, to_v, state.sums.data(), dy, qkv, a, true);
+      Kernels::pullback_keys(space, to_k, to_v, state.sums.data(), dy, qkv, a, bias, true);
   }
 };
 

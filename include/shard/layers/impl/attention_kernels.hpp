@@ -45,6 +45,39 @@ struct AttentionShape {
   index_t first_query = 0, first_key = 0;  ///< positions along the last dimension
 };
 
+/// Numbers that are added to the scaled scores, [type][head][query][key]: one for each pair of
+/// tokens of a group. Groups that follow each other may share a type.
+template <class T>
+struct ScoreBias {
+  T* values          = nullptr;  ///< null: nothing is added
+  index_t heads      = 1;        ///< 1: all heads have the same
+  index_t of_a_type  = 1;        ///< groups of a type
+  index_t per_tokens = 0;        ///< tokens of a group
+
+  KOKKOS_FUNCTION index_t types(index_t groups) const {
+    return (groups + of_a_type - 1) / of_a_type;
+  }
+  /// Those of a query, one for each key.
+  KOKKOS_FUNCTION T* row(index_t h, index_t group, index_t query) const {
+    const index_t type = group < of_a_type ? 0 : group / of_a_type;
+    return values + ((type * heads + (heads > 1 ? h : 0)) * per_tokens + query) * per_tokens;
+  }
+};
+
+/// Sums of the gradients of the scores, [chunk][type][head][query][key], over batch entries and
+/// groups of the type. A chunk is a number of them that doesn't depend on the threads.
+template <class T>
+struct BiasSums {
+  static constexpr index_t most_chunks = 32;
+  T* values                            = nullptr;  ///< null: not wanted
+  index_t chunks                       = 0;
+  index_t of_a_type = 1, per_tokens = 0;  ///< as in ScoreBias
+
+  static index_t chunks_for(index_t batch, index_t of_a_type) {
+    return batch * of_a_type < most_chunks ? batch * of_a_type : most_chunks;
+  }
+};
+
 /// Kernels of attention: softmax(scale q k') v within groups. They are asynchronous on `space`.
 /// Keys come in one block or several, one call each: `first` zeroes the sums, `last` completes
 /// them. `sums` has 2 numbers for each query and head: during the blocks the largest score and the
@@ -59,26 +92,29 @@ struct AttentionKernels : RequireLayerKernels<Space> {
   /// Gimelshein 2018).
   static void attend(const Space& space, const Block<T>& out, double* sums, const Block<const T>& q,
                      const Block<const T>& k, const Block<const T>& v, const AttentionShape& shape,
-                     bool first, bool last);
+                     const ScoreBias<const T>& bias, bool first, bool last);
   /// ty = the tangent of out for those of q, k and v; a block without memory is zero. The second
   /// half of `sums` is scratch memory.
   static void tangent(const Space& space, const Block<T>& ty, double* sums,
                       const Block<const T>& out, const Block<const T> (&qkv)[3],
-                      const Block<const T> (&tangents)[3], const AttentionShape& shape, bool first,
-                      bool last);
+                      const Block<const T> (&tangents)[3], const AttentionShape& shape,
+                      const ScoreBias<const T>& bias, const ScoreBias<const T>& bias_tangent,
+                      bool first, bool last);
   /// Sets the second half of `sums`: for each query and head the product of dy and out.
   static void products(const Space& space, double* sums, const Block<const T>& dy,
                        const Block<const T>& out, const AttentionShape& shape);
-  /// dq += ..., the keys in ascending order; needs `products`.
-  static void pullback_queries(const Space& space, const Block<T>& dq, const double* sums,
-                               const Block<const T>& dy, const Block<const T> (&qkv)[3],
-                               const AttentionShape& shape, bool first);
+  /// dq += ..., the keys in ascending order, and sets the sums of the scores' gradients; needs
+  /// `products`. A block or sums without memory aren't wanted.
+  static void pullback_queries(const Space& space, const Block<T>& dq, const BiasSums<T>& bias_sums,
+                               const double* sums, const Block<const T>& dy,
+                               const Block<const T> (&qkv)[3], const AttentionShape& shape,
+                               const ScoreBias<const T>& bias, bool first);
   /// dk += ... and dv += ..., the queries in ascending order; needs `products`. A block without
   /// memory isn't wanted.
   static void pullback_keys(const Space& space, const Block<T>& dk, const Block<T>& dv,
                             const double* sums, const Block<const T>& dy,
                             const Block<const T> (&qkv)[3], const AttentionShape& shape,
-                            bool first);
+                            const ScoreBias<const T>& bias, bool first);
 };
 
 /// Whether each part of n points begins and ends with a window of w points, counted from point 0.
