@@ -3,11 +3,16 @@
 """Writes models/NAME.safetensors: models in plain PyTorch, in float64, beside which tests/models runs
 those of examples/models: weights (float32 numbers) as state_dict names them, inputs
 ("example.input", ...), the output, and for dJ/dy = "example.dy" the gradients of inputs
-("example.dinput") and of all weights ("gradient.NAME"). Needs PyTorch."""
+("example.dinput") and of all weights: "gradient.NAME" has the sums of its products with cos(k (i +
+1/2)), k = 1 to 8, i the number of a weight. Needs PyTorch."""
+import importlib.abc
+import importlib.machinery
 import json
 import math
 import pathlib
 import struct
+import sys
+import types
 
 import torch
 from torch import nn
@@ -16,19 +21,45 @@ from torch.nn import functional as F
 torch.set_default_dtype(torch.float64)
 
 
+class Stubs(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Stands for packages that a published module imports and that its function doesn't need."""
+
+    class Stub(types.ModuleType):
+        __path__ = []
+
+        def __getattr__(self, name):
+            if name.startswith("__"):
+                raise AttributeError(name)
+            return nn.Identity
+
+    def __init__(self, *names):
+        self.names = names
+        sys.meta_path.insert(0, self)
+
+    def find_spec(self, name, path, target=None):
+        if any(name == n or name.startswith(n + ".") for n in self.names):
+            return importlib.machinery.ModuleSpec(name, self, is_package=True)
+
+    def create_module(self, spec):
+        return Stubs.Stub(spec.name)
+
+    def exec_module(self, module):
+        pass
+
+
 def rounded(x):
     return x.to(torch.float32).to(torch.float64)
 
 
-def save(name, net, inputs, loss=None, extra=None):
+def save(name, net, inputs, loss=None, extra=None, unused=()):
     """inputs: dict of tensors; loss: of the output, else the product with a random dy."""
     torch.manual_seed(11)
     with torch.no_grad():
         for key, p in net.named_parameters():
-            p.copy_(rounded(p + (0.2 * torch.randn_like(p) if p.dim() == 1 else 0.0)))
+            p.copy_(rounded(p + (0.2 * torch.randn_like(p) if p.numel() == max(p.shape) else 0.0)))
     inputs = {k: rounded(v).requires_grad_() for k, v in inputs.items()}
     y = net(*inputs.values())
-    arrays = {k: p for k, p in net.state_dict().items()}
+    arrays = {k: p for k, p in net.named_parameters() if k not in unused}
     arrays |= {f"example.{k}": v for k, v in (inputs | (extra or {})).items()}
     if loss is None:
         dy = rounded(torch.randn_like(y))
@@ -41,7 +72,10 @@ def save(name, net, inputs, loss=None, extra=None):
     singles = set(arrays) - {"example.loss"}
     arrays["example.output"] = y
     arrays |= {f"example.d{k}": v.grad for k, v in inputs.items() if v.grad is not None}
-    arrays |= {f"gradient.{k}": p.grad for k, p in net.named_parameters()}
+    for key, p in net.named_parameters():
+        if p.grad is not None:
+            i = torch.arange(p.numel()) + 0.5
+            arrays[f"gradient.{key}"] = torch.stack([(p.grad.reshape(-1) * (k * i).cos()).sum() for k in range(1, 9)])
     header, data = {"__metadata__": {"format": "pt"}}, b""
     for key, a in arrays.items():
         code, kind = ("f", "F32") if key in singles else ("d", "F64")
@@ -209,11 +243,12 @@ def fair_crps(target, weights):
     return loss
 
 
-torch.manual_seed(3)
-save("vit", ViT(), {"input": torch.randn(2, 3, 20, 28)})
-save("diffusion_unet", DiffusionUNet(), {"input": torch.randn(2, 2, 14, 12), "level": torch.rand(2, 1, 1, 1)})
-truth = rounded(torch.randn(2, 13, 10))
-weights = rounded(torch.cos((torch.arange(13) - 6) * (math.pi / 14)))
-state = torch.randn(1, 2, 13, 10).expand(4, -1, -1, -1)
-save("ensemble", Ensemble(), {"input": state, "noise": torch.randn(4, 3, 1, 1)}, fair_crps(truth, weights),
-     {"target": truth[None], "weights": weights})
+if __name__ == "__main__":
+    torch.manual_seed(3)
+    save("vit", ViT(), {"input": torch.randn(2, 3, 20, 28)})
+    save("diffusion_unet", DiffusionUNet(), {"input": torch.randn(2, 2, 14, 12), "level": torch.rand(2, 1, 1, 1)})
+    truth = rounded(torch.randn(2, 13, 10))
+    weights = rounded(torch.cos((torch.arange(13) - 6) * (math.pi / 14)))
+    state = torch.randn(1, 2, 13, 10).expand(4, -1, -1, -1)
+    save("ensemble", Ensemble(), {"input": state, "noise": torch.randn(4, 3, 1, 1)}, fair_crps(truth, weights),
+         {"target": truth[None], "weights": weights})

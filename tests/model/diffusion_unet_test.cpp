@@ -8,7 +8,7 @@ namespace shard::testing {
 namespace {
 
 TEST(Models, DiffusionUNet) {
-  const ModelFile file{"diffusion_unet"};
+  ModelFile file{"diffusion_unet"};
   const auto net = model<double>(diffusion::UNet{});
   check_model<1>(file, net, {2, 2, 14, 12}, {{{"level", {2, 1, 1, 1}}}});
   expect_row(file, net, "plain PyTorch");

@@ -10,7 +10,7 @@ namespace {
 struct Member;
 
 TEST(Models, EnsembleByCRPS) {
-  const ModelFile file{"ensemble"};
+  ModelFile file{"ensemble"};
   const auto all = model<double>(ensemble::Network{});
   load_weights(file, all);
   std::mt19937_64 random(seed());

@@ -8,7 +8,7 @@ namespace shard::testing {
 namespace {
 
 TEST(Models, VisionTransformer) {
-  const ModelFile file{"vit"};
+  ModelFile file{"vit"};
   const auto net = model<double>(vit::ViT{});
   check_model(file, net, {2, 3, 20, 28});
   expect_row(file, net, "plain PyTorch");
