@@ -321,19 +321,23 @@ template struct AttentionKernels<Kokkos::DefaultHostExecutionSpace, float>;
 template struct AttentionKernels<Kokkos::DefaultHostExecutionSpace, double>;
 #endif
 
-bool fits_windows(const Partition& cells, index_t w) {
-  for (int r = 1; r < cells.parts(); ++r)
-    if (cells.begin(r) % w != 0 && cells.begin(r) != cells.size()) return false;
+bool fits_windows(const Partition& cells, index_t w, index_t before) {
+  for (int r = 1; r < cells.parts(); ++r) {
+    const index_t begin = cells.begin(r);
+    if (begin != 0 && (begin + before) % w != 0 && begin != cells.size()) return false;
+  }
   return true;
 }
 
-Partition window_partition(const Partition& cells, index_t w, index_t shift) {
+Partition window_partition(const Partition& cells, index_t w, index_t shift, index_t before) {
   std::vector<index_t> begins(static_cast<std::size_t>(cells.parts()) + 1, cells.size());
   for (int r = 0; r < cells.parts(); ++r)
     begins[static_cast<std::size_t>(r)] =
         r == 0 ? 0
-               : std::min((std::max<index_t>(cells.begin(r) - shift, 0) + w / 2) / w * w,
-                          cells.size());
+               : std::clamp<index_t>(
+                     (std::max<index_t>(cells.begin(r) - shift, 0) + before + w / 2) / w * w -
+                         before,
+                     0, cells.size());
   return Partition::explicit_begins(std::move(begins));
 }
 
@@ -365,7 +369,7 @@ void require_heads(const char* function, const char* field, const Partition& cha
   if (heads < 1 || channels.size() % heads != 0 || channels.size() == 0)
     throw_argument(function, {"field \"", field, "\" has ", text(channels.size()),
                               " channels, which can't be divided into ", text(heads), " heads"});
-  if (!fits_windows(channels, channels.size() / heads))
+  if (!fits_windows(channels, channels.size() / heads, 0))
     throw_argument(function, {"field \"", field, "\" has its channels cut as ", channels.describe(),
                               ", within heads of ", text(channels.size() / heads)});
 }

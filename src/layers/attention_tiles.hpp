@@ -58,7 +58,8 @@ struct AttentionTile {
 
   AttentionTile(const AttentionItem<T>& item, const Tokens& rows, const Tokens& columns)
       : all(item), row_side(rows), column_side(columns), hides(item.shape.causal) {
-    for (const TokenDim& d : item.shape.queries.dims) hides = hides || d.first_apart < d.cells;
+    for (const TokenDim& d : item.shape.queries.dims)
+      hides = hides || d.first_apart < d.cells || d.second_apart < d.cells;
   }
 
   /// False for heads of more features than fit in the buffers; these use another algorithm.

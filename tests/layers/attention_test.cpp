@@ -81,6 +81,42 @@ TEST(attention, shifted_windows_wrap_round_the_world_or_stop_at_its_seam) {
                        same_window<4>(n, {4, 4}, {2, 10}, {true, true}));
 }
 
+/// The mask of Aurora's shifted blocks: groups of the rolled points, cut at -w and -s, of which
+/// longitude's last two are one; pads at both sides are a group of their own.
+TEST(attention, centred_windows_are_auroras) {
+  const auto aurora = [](std::array<index_t, 5> n, std::array<index_t, 3> w,
+                         std::array<index_t, 3> s) -> Sees<5> {
+    return [=](const std::array<index_t, 5>& i, const std::array<index_t, 5>& j) {
+      for (std::size_t d = 0; d < 3; ++d) {
+        const index_t m = n[d + 2], front = (w[d] - m % w[d]) % w[d] / 2;
+        const auto rolled = [&](index_t x) { return (x - s[d] + m) % m; };
+        const auto group  = [&](index_t c) {
+          if (s[d] == 0 || c >= m - s[d]) return 2;
+          return c < m - w[d] ? 0 : d == 2 ? 2 : 1;
+        };
+        const index_t a = rolled(i[d + 2]), b = rolled(j[d + 2]);
+        if ((a + front) / w[d] != (b + front) / w[d] || group(a) != group(b)) return false;
+      }
+      return true;
+    };
+  };
+  const std::array<index_t, 5> n{1, 4, 3, 7, 10}, whole{1, 2, 4, 6, 8}, wide{2, 2, 2, 5, 5};
+  check<double, Right>(
+      WindowAttention<2, 3, 4>{
+          .heads = 2, .shift = {1, 1, 2}, .masked = {true, true, false}, .centred = true},
+      n, aurora(n, {2, 3, 4}, {1, 1, 2}));
+  check<double, Right>(
+      WindowAttention<2, 3, 4>{
+          .heads = 1, .shift = {1, 1, 2}, .masked = {true, true, false}, .centred = true},
+      whole, aurora(whole, {2, 3, 4}, {1, 1, 2}));
+  check<double, Right>(
+      WindowAttention<2, 3, 4>{
+          .heads = 1, .shift = {0, 1, 2}, .masked = {true, true, false}, .centred = true},
+      wide, aurora(wide, {2, 3, 4}, {0, 1, 2}));
+  check<double, Right>(WindowAttention<3, 3, 4>{.heads = 1, .centred = true}, n,
+                       aurora(n, {3, 3, 4}, {0, 0, 0}));
+}
+
 /// Their long attention groups the rows of each shard by themselves.
 TEST(attention, B10_grid_attention_groups_over_the_whole_world) {
   const auto grid = [](std::array<index_t, 4> n, std::array<index_t, 2> size) -> Sees<4> {
