@@ -9,6 +9,7 @@
 #include "layers/plain_attention.hpp"
 #include "shard/layers/attention/attention_bias_network.hpp"
 #include "shard/layers/impl/dot.hpp"
+#include "support/thrown.hpp"
 
 namespace shard::testing {
 namespace {
@@ -191,6 +192,63 @@ TEST(attention_bias, RelativeTablesOfWindowsAndGrids) {
   check<double, Right>(Biased<WindowAttention<2, 3, 3>, RelativeBias>{{.heads = 1}}, space,
                        same_window<5>(space, {2, 3, 3}),
                        swin<5>({2, 3, 3}, 1, in_window<5>(space, {2, 3, 3})), 1e-9);
+}
+
+/// Pangu's index: (dlon + w - 1), (lat_i + w lat_j) and (z_i + w z_j), the first one fastest.
+template <std::size_t Rank>
+PlainTable<Rank> earth(const std::array<index_t, Rank>& n,
+                       const std::array<index_t, Rank - 2>& size, index_t heads,
+                       const std::array<index_t, Rank - 2>& shift = {}) {
+  constexpr std::size_t dims = Rank - 2, lon = dims - 1;
+  const Place<Rank> place = in_window<Rank>(n, size, shift);
+  index_t types           = 1;
+  for (std::size_t d = 0; d < lon; ++d) types *= (n[d + 2] + size[d] - 1) / size[d];
+  return {[](const Values& p) { return p; }, [=](index_t h, const auto& i, const auto& j) {
+            index_t row  = place(i, lon) - place(j, lon) + size[lon] - 1;
+            index_t step = 2 * size[lon] - 1, type = 0;
+            for (std::size_t d = lon; d-- > 0; step *= size[d] * size[d])
+              row += step * (place(i, d) + size[d] * place(j, d));
+            for (std::size_t d = 0; d < lon; ++d)
+              type = type * ((n[d + 2] + size[d] - 1) / size[d]) +
+                     (i[d + 2] - shift[d] + n[d + 2]) % n[d + 2] / size[d];
+            return static_cast<std::size_t>((row * types + type) * heads + h);
+          }};
+}
+
+TEST(attention_bias, EarthBiasHasATableForEachRowOfWindows) {
+  const std::array<index_t, 5> n{2, 4, 4, 7, 6};
+  check<double, Right>(
+      Biased<WindowAttention<2, 3, 3>, EarthBias>{{.heads = 2, .shift = {1, 1, 2}}, {6}}, n,
+      same_window<5>(n, {2, 3, 3}, {1, 1, 2}), earth<5>(n, {2, 3, 3}, 2, {1, 1, 2}), 1e-9);
+  const std::array<index_t, 4> plane{1, 4, 13, 8};
+  check<double, Right>(Biased<WindowAttention<3, 4>, EarthBias>{{.heads = 1}, {5}}, plane,
+                       same_window<4>(plane, {3, 4}), earth<4>(plane, {3, 4}, 1), 1e-9);
+  const Grid mesh(MPI_COMM_WORLD, {world_size(), 1});
+  const OutputOf<double, 2> q("q", mesh, {1, 4, 13, 8});
+  expect_parts(message_thrown_by<ArgumentError>([&] {
+                 Biased<WindowAttention<3, 4>, EarthBias>{{.heads = 1}, {4}}.state(q);
+               }),
+               {"\"q\" has 5 rows of windows", "4"});
+}
+
+/// Each row of windows is on one rank, and so are its parameters' gradients.
+TEST(attention_bias, GradientsOfEarthBiasAreWholeOnTheirOwners) {
+  const Grid mesh(MPI_COMM_WORLD, {world_size(), 1});
+  const OutputOf<double, 2> q("q", mesh, {2, 2, 14, 6}), y = q.like("y");
+  Random random(seed());
+  scatter(q, random_world(std::array<index_t, 4>{2, 2, 14, 6}, random));
+  const Biased<WindowAttention<3, 4>, EarthBias> layer{{.heads = 2}, {5}};
+  const auto p = make_parameters<double>(layer, "p"), g = make_parameters<double>(layer, "g");
+  auto state = layer.state(q);
+  layer.apply(Space(), state, p, y, q, q, q);
+  layer.pullback(Space(), state, p, g, not_wanted, not_wanted, not_wanted, q, q, q, q);
+  const auto host = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), g.weight);
+  std::vector<int> owners(5, 0);
+  for (std::size_t type = 0; type < 5; ++type)
+    for (std::size_t row = 0; row < host.extent(0); ++row)
+      if (host(row, type, 0) != 0.0) owners[type] = 1;
+  MPI_Allreduce(MPI_IN_PLACE, owners.data(), 5, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+  EXPECT_EQ(owners, std::vector<int>(5, 1));
 }
 
 /// Heads of more features than the tiles' buffers hold use kernels of single queries.

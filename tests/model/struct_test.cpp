@@ -342,6 +342,24 @@ TEST(Structs, HaveBiasesOfAttention) {
     EXPECT_NE(names.find(name), std::string::npos) << name;
 }
 
+/// Attention from a few levels to all.
+struct OverLevels {
+  Conv<Kernel<1, 1, 1>> q{4, 4}, k{4, 4}, v{4, 4};
+  ColumnAttention columns{.heads = 2};
+  auto operator()(auto& m, const auto& x) const {
+    return m.run(columns, m.run(q, m.run(Slice{2, 1, 4}, x)), m.run(k, x), m.run(v, x));
+  }
+};
+
+TEST(Structs, HaveAttentionOverLevels) {
+  const Mesh<Lat, Lon> self(MPI_COMM_SELF, {1, 1}), mesh(MPI_COMM_WORLD, {0, 0});
+  const auto m       = model<double>(OverLevels{});
+  const auto serial  = domain_parallel<>(m, self);
+  const auto sharded = domain_parallel<Unsharded, Lat, Lon>(m, mesh);
+  expect_near(run(sharded, {1, 4, 6, 5, 3}), run(serial, {1, 4, 6, 5, 3}), 1e-12);
+  expect_pair(sharded, {1, 4, 6, 5, 3});
+}
+
 /// Windows in which pads of zeros attend: layers on the padded field, as in FuXi.
 struct PadsAttend {
   Pad<Zero, Zero> pad{.low = {1, 0}, .high = {2, 1}};
