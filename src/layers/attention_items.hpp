@@ -34,10 +34,10 @@ KOKKOS_FORCEINLINE_FUNCTION TokenPlace place_of(const Tokens& all, index_t group
                 static_cast<index_t>(t % tokens) * dim.token_stride - dim.before;
     g /= groups;
     t /= tokens;
-    p.there = p.there && static_cast<std::uint64_t>(p.cell[d]) <
-                             static_cast<std::uint64_t>(dim.cells);
-    side    = 4 * side + (p.cell[d] >= dim.first_apart ? 1 : 0) +
-           (p.cell[d] >= dim.second_apart ? 1 : 0);
+    p.there =
+        p.there && static_cast<std::uint64_t>(p.cell[d]) < static_cast<std::uint64_t>(dim.cells);
+    side =
+        4 * side + (p.cell[d] >= dim.first_apart ? 1 : 0) + (p.cell[d] >= dim.second_apart ? 1 : 0);
   }
   p.side = static_cast<std::int8_t>(side);
   return p;

@@ -166,8 +166,8 @@ void check_columns(std::array<index_t, Rank> n, index_t queries, index_t keys) {
   constexpr int rank = static_cast<int>(Rank);
   const ColumnAttention layer{.heads = 2};
   Random random(seed());
-  n[2]                  = queries + keys;
-  const World<rank> q0  = random_world(n, random), k0 = random_world(n, random),
+  n[2]                 = queries + keys;
+  const World<rank> q0 = random_world(n, random), k0 = random_world(n, random),
                     v0 = random_world(n, random), dy0 = random_world(n, random);
   const World<rank> t0[3] = {random_world(n, random), random_world(n, random),
                              random_world(n, random)};
@@ -177,10 +177,10 @@ void check_columns(std::array<index_t, Rank> n, index_t queries, index_t keys) {
     return i[2] < queries && j[2] >= queries;
   });
   auto nq = n, nk = n;
-  nq[2] = queries;
-  nk[2] = keys;
-  const auto of_q = [&](const World<rank>& w) { return tokens_of(w, nq, 0); };
-  const auto of_k = [&](const World<rank>& w) { return tokens_of(w, nk, queries); };
+  nq[2]                  = queries;
+  nk[2]                  = keys;
+  const auto of_q        = [&](const World<rank>& w) { return tokens_of(w, nq, 0); };
+  const auto of_k        = [&](const World<rank>& w) { return tokens_of(w, nk, queries); };
   const double tolerance = std::is_same_v<T, float> ? 1e-4 : 1e-12;
   const Space space;
   on_shapes(3, [&](const Grid& mesh, const auto& shape, int which) {
@@ -219,8 +219,8 @@ TEST(attention, columns_of_other_lengths_than_their_queries) {
   check_columns<double, Levels>(std::array<index_t, 5>{2, 6, 0, 5, 4}, 3, 7);
   check_columns<double, Levels>(std::array<index_t, 5>{1, 4, 0, 3, 20}, 9, 2);
   check_columns<double, Levels>(std::array<index_t, 5>{1, 2, 0, 2, 3}, 1, 1);
-  check_columns<float, OutputOf<float, 3, Kokkos::LayoutLeft>>(std::array<index_t, 5>{1, 6, 0, 3, 4},
-                                                               4, 13);
+  check_columns<float, OutputOf<float, 3, Kokkos::LayoutLeft>>(
+      std::array<index_t, 5>{1, 6, 0, 3, 4}, 4, 13);
   // of one further dimension of space
   check_columns<double, ShardedView<double****, Right, ShardDim<3, Lon>>>(
       std::array<index_t, 4>{2, 6, 0, 7}, 5, 3);

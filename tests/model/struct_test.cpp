@@ -316,13 +316,13 @@ struct Swin2 {
   Conv1 q{4, 4}, k{4, 4}, v{4, 4};
   CosineNorm cosine{2}, unit{2, false};
   HeadNorm<RMSNorm> qk_norm{{2, 0.1}, 2};
-  Biased<WindowAttention<4, 3>, ContinuousBias> attention{{.heads = 2, .scale = 1.0, .shift = {2, 1}},
-                                                          {8}};
+  Biased<WindowAttention<4, 3>, ContinuousBias> attention{
+      {.heads = 2, .scale = 1.0, .shift = {2, 1}}, {8}};
   Biased<WindowAttention<2, 3>, DynamicBias> dynamic{{.heads = 2}, {5}};
   Conv3 out{4, 2};
   auto operator()(auto& m, const auto& x) const {
-    const auto h = m.run(attention, m.run(cosine, m.run(q, x)), m.run(unit, m.run(k, x)),
-                         m.run(v, x));
+    const auto h =
+        m.run(attention, m.run(cosine, m.run(q, x)), m.run(unit, m.run(k, x)), m.run(v, x));
     return m.run(out, m.run(dynamic, m.run(qk_norm, h), h, h));
   }
 };

@@ -229,21 +229,20 @@ struct GroupedAttention {
         table.all_rows  = of;
       }
     }
-    auto& bias        = state.bias;
-    const auto room   = [](const char* label, index_t count) {
+    auto& bias      = state.bias;
+    const auto room = [](const char* label, index_t count) {
       return typename std::remove_reference_t<decltype(bias)>::View(
           label, static_cast<std::size_t>(count));
     };
-    const index_t n   = tokens.tokens();
-    bias.heads        = table.heads;
-    bias.sum_heads    = heads;
-    bias.of_a_type    = of_a_type;
-    bias.tokens       = n;
-    bias.chunks       = BiasSums<float>::chunks_for(state.out.extent(0), of_a_type);
-    bias.values       = room("shard::attention bias", table.types * table.heads * n * n);
-    bias.tangents     = room("shard::attention bias tangent", table.types * table.heads * n * n);
-    bias.sums         = room("shard::attention bias sums",
-                             bias.chunks * table.types * heads * n * n);
+    const index_t n = tokens.tokens();
+    bias.heads      = table.heads;
+    bias.sum_heads  = heads;
+    bias.of_a_type  = of_a_type;
+    bias.tokens     = n;
+    bias.chunks     = BiasSums<float>::chunks_for(state.out.extent(0), of_a_type);
+    bias.values     = room("shard::attention bias", table.types * table.heads * n * n);
+    bias.tangents   = room("shard::attention bias tangent", table.types * table.heads * n * n);
+    bias.sums       = room("shard::attention bias sums", bias.chunks * table.types * heads * n * n);
     return table;
   }
 
@@ -331,12 +330,12 @@ struct GroupedAttention {
                                         state.bias.added(state.bias.values),
                                         state.bias.added(state.bias.tangents), true, true);
   }
-  template <class T, bool WantBias, bool WantQ, bool WantK, bool WantV, class Space, class S, class DQ, class DK,
-            class DV>
+  template <class T, bool WantBias, bool WantQ, bool WantK, bool WantV, class Space, class S,
+            class DQ, class DK, class DV>
   void pull(const Space& space, S& state, const DQ& dq, const DK& dk, const DV& dv,
             const Block<const T>& dy, const Block<const T> (&qkv)[3]) const {
-    using Kernels = AttentionKernels<Space, T>;
-    const auto a  = shape(state.out);
+    using Kernels                 = AttentionKernels<Space, T>;
+    const auto a                  = shape(state.out);
     const ScoreBias<const T> bias = state.bias.added(state.bias.values);
     if constexpr (WantBias || WantQ || WantK)
       Kernels::products(space, state.sums.data(), dy, owned_input(state.out), a);

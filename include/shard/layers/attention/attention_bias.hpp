@@ -104,16 +104,16 @@ struct Biased {
   /// state must be unchanged since apply. Collective as apply.
   template <class Space, class S, class P, class G, class DQ, class DK, class DV, class DY, class Q,
             class K, class V>
-  void pullback(const Space& space, S& state, const P& parameters, const G& gradients,
-                const DQ& dq, const DK& dk, const DV& dv, const DY& dy, const Q& q, const K& k,
+  void pullback(const Space& space, S& state, const P& parameters, const G& gradients, const DQ& dq,
+                const DK& dk, const DV& dv, const DY& dy, const Q& q, const K& k,
                 const V& v) const {
     attention.template pullback_with_bias<is_wanted_v<G>>(space, state.attention, dq, dk, dv, dy, q,
                                                           k, v);
     if constexpr (is_wanted_v<G>) {
       const auto& held = state.attention.bias;
       impl::BiasKernels<Space, typename DY::non_const_value_type>::collect(
-          space, bias.table_gradient(space, state.bias, gradients), held.gradient(),
-          held.sum_heads, state.table);
+          space, bias.table_gradient(space, state.bias, gradients), held.gradient(), held.sum_heads,
+          state.table);
       bias.pull_table(space, state.bias, parameters, gradients);
     }
   }

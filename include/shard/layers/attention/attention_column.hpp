@@ -55,7 +55,8 @@ struct ColumnAttention {
   template <class Q, class... More>
   auto state(const Q& q, const More&...) const {
     using Moved = impl::OwnedOnlyOf<Q>;
-    static_assert(!impl::is_cut_v<Q, 2>, "a ColumnAttention's first spatial dimension is unsharded");
+    static_assert(!impl::is_cut_v<Q, 2>,
+                  "a ColumnAttention's first spatial dimension is unsharded");
     impl::require_heads(name, q.label().c_str(), q.partition(1), heads);
     State<Moved> s;
     s.out           = impl::placed_anew<Moved>(q.geometry(), q.partitions());
@@ -84,10 +85,9 @@ struct ColumnAttention {
   void pushforward(const Space& space, S& state, const TY& ty, const TQ& tq, const TK& tk,
                    const TV& tv, const Q& q, const K& k, const V& v) const {
     require(q, k, v, ty);
-    using T                              = typename TY::non_const_value_type;
-    const impl::Block<const T> tangents[3] = {impl::tangent_block<T>(tq),
-                                              impl::tangent_block<T>(tk),
-                                              impl::tangent_block<T>(tv)};
+    using T                                = typename TY::non_const_value_type;
+    const impl::Block<const T> tangents[3] = {
+        impl::tangent_block<T>(tq), impl::tangent_block<T>(tk), impl::tangent_block<T>(tv)};
     impl::AttentionKernels<Space, T>::tangent(
         space, impl::owned_block(impl::local(ty)), state.sums.data(), impl::owned_input(state.out),
         {impl::owned_input(q), impl::owned_input(k), impl::owned_input(v)}, tangents, shape(q, k),
@@ -102,10 +102,10 @@ struct ColumnAttention {
                 const DY& dy, const Q& q, const K& k, const V& v) const {
     if constexpr (is_wanted_v<DQ> || is_wanted_v<DK> || is_wanted_v<DV>) {
       require(q, k, v, dy);
-      using T                         = typename DY::non_const_value_type;
-      using Kernels                   = impl::AttentionKernels<Space, T>;
-      const auto a                    = shape(q, k);
-      const impl::Block<const T> of_y = impl::owned_input(dy);
+      using T                           = typename DY::non_const_value_type;
+      using Kernels                     = impl::AttentionKernels<Space, T>;
+      const auto a                      = shape(q, k);
+      const impl::Block<const T> of_y   = impl::owned_input(dy);
       const impl::Block<const T> qkv[3] = {impl::owned_input(q), impl::owned_input(k),
                                            impl::owned_input(v)};
       impl::Block<T> to_q, to_k, to_v;
@@ -135,7 +135,7 @@ struct ColumnAttention {
         scale > 0.0 ? scale : 1.0 / std::sqrt(static_cast<double>(q.global_extent(1) / heads));
     for (int d = 3; d < Q::rank; ++d)
       a.queries.dims[d + 3 - Q::rank] = {q.extent(d), 1, 1, 1, q.extent(d)};
-    constexpr int column = 5 - Q::rank;
+    constexpr int column   = 5 - Q::rank;
     a.keys                 = a.queries;
     a.queries.dims[column] = {1, q.extent(2), 0, 1, q.extent(2)};
     a.keys.dims[column]    = {1, k.extent(2), 0, 1, k.extent(2)};
@@ -156,7 +156,8 @@ struct ColumnAttention {
     same(q, k, 3);
     same(k, v, 2);
     if (k.global_extent(2) == 0)
-      impl::throw_argument(name, {"field \"", k.label(), "\" has no keys: its first dimension in "
+      impl::throw_argument(name, {"field \"", k.label(),
+                                  "\" has no keys: its first dimension in "
                                   "space has extent 0"});
   }
 };
