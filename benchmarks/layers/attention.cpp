@@ -2,7 +2,9 @@
 #include <algorithm>
 
 #include "shard/layers/attention/attention.hpp"
+#include "shard/layers/attention/attention_bias.hpp"
 #include "shard/layers/attention/attention_ring.hpp"
+#include "shard/layers/attention/head_norm.hpp"
 #include "shard/layers/norm/layer_norm.hpp"
 #include "shard/layers/pointwise/activations.hpp"
 #include "shard/layers/pointwise/linear.hpp"
@@ -29,6 +31,58 @@ template <class T, class Layer>
 Case windows(Layer layer, int side, index_t channels, index_t rows, index_t columns) {
   return [=](const Grid& mesh, double least) {
     time_attention<T>(layer, Plain<T>("q", mesh, {1, channels, rows, columns}), side * side, least);
+  };
+}
+
+/// Windows of 10 x 10 with Swin's table.
+template <class T>
+Case biased(index_t heads, index_t channels, index_t rows, index_t columns) {
+  return [=](const Grid& mesh, double least) {
+    const Space space;
+    const Plain<T> q("q", mesh, {1, channels, rows, columns});
+    const auto k = q.like("k"), v = q.like("v"), y = q.like("y"), dy = q.like("dy"),
+               dq = q.like("dq"), dk = q.like("dk"), dv = q.like("dv");
+    for (const auto& f : {q, k, v, dy}) fill(f.view());
+    const shard::Biased<shard::WindowAttention<10, 10>, shard::RelativeBias> layer{
+        {.heads = heads}};
+    const auto p = shard::make_parameters<T>(layer, "p"), g = shard::make_parameters<T>(layer, "g");
+    shard::initialise(space, layer, p, 1, 0);
+    auto state = layer.state(q);
+    answer<T>(least, {400.0 * static_cast<double>(q.view().span())},
+              {[&] { layer.apply(space, state, p, y, q, k, v); },
+               [&] { layer.pullback(space, state, p, g, dq, dk, dv, dy, q, k, v); }});
+  };
+}
+
+/// Scaled cosine attention in windows of 8 x 8.
+template <class T>
+Case cosine(index_t heads, index_t channels, index_t rows, index_t columns) {
+  return [=](const Grid& mesh, double least) {
+    const Space space;
+    const Plain<T> q("q", mesh, {1, channels, rows, columns});
+    const auto k = q.like("k"), v = q.like("v"), y = q.like("y"), dy = q.like("dy"),
+               dq = q.like("dq"), dk = q.like("dk"), dv = q.like("dv"), nq = q.like("nq"),
+               nk = q.like("nk");
+    for (const auto& f : {q, k, v, dy}) fill(f.view());
+    const shard::CosineNorm queries{heads}, keys{heads, false};
+    const shard::WindowAttention<8, 8> layer{.heads = heads, .scale = 1.0};
+    const auto p    = shard::make_parameters<T>(queries, "p"),
+               g    = shard::make_parameters<T>(queries, "g"),
+               none = shard::make_parameters<T>(keys, "none");
+    shard::initialise(space, queries, p, 1, 0);
+    auto state = layer.state(q);
+    auto sq = queries.state(q), sk = keys.state(k);
+    answer<T>(least, {256.0 * static_cast<double>(q.view().span())},
+              {[&] {
+                 queries.apply(space, sq, p, nq, q);
+                 keys.apply(space, sk, none, nk, k);
+                 layer.apply(space, state, y, nq, nk, v);
+               },
+               [&] {
+                 layer.pullback(space, state, dq, dk, dv, dy, nq, nk, v);
+                 queries.pullback(space, sq, p, g, dq, dq, q);
+                 keys.pullback(space, sk, none, shard::not_wanted, dk, dk, k);
+               }});
   };
 }
 
@@ -157,6 +211,8 @@ void add_attention(Cases& cases, bool large) {
         windows<float>(WindowAttention<8, 8>{.heads = 4, .shift = {4, 4}}, 8, 128, 64, 128)},
        {"grid10/float/256x60x120/h8",
         windows<float>(GridAttention<10, 10>{.heads = 8}, 10, 256, 60, 120)},
+       {"biased10/float/256x60x120/h8", biased<float>(8, 256, 60, 120)},
+       {"cosine8/float/128x64x128/h4", cosine<float>(4, 128, 64, 128)},
        {"ring/float/512x2048/h8", ring<float>(8, 64, 2048, false)},
        {"ring_causal/float/512x2048/h8", ring<float>(8, 64, 2048, true)},
        {"matrix/float/512x2048x4096", product<float>(512, 2048, 4096)},

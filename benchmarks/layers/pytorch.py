@@ -9,6 +9,7 @@ ends with status 3.
 """
 import argparse
 import json
+import math
 import re
 import sys
 import time
@@ -57,18 +58,25 @@ def numbers(text):
     return [int(n) for n in re.findall(r"\d+", text)]
 
 
-def attend(q, k, v, causal=False):
+def attend(q, k, v, causal=False, bias=None, scale=None):
     """Of [..., tokens, features]."""
     if hasattr(F, "scaled_dot_product_attention"):
-        return F.scaled_dot_product_attention(q, k, v, is_causal=causal)
-    scores = q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=bias, is_causal=causal, scale=scale)
+    scores = q @ k.transpose(-1, -2) * (scale or q.shape[-1] ** -0.5)
+    if bias is not None:
+        scores = scores + bias
     if causal:
         hidden = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1)
         scores = scores.masked_fill(hidden, -float("inf"))
     return torch.softmax(scores, -1) @ v
 
 
-def windows(side, heads, shift=0, grid=False):
+def windows(side, heads, shift=0, grid=False, table=None, logs=None):
+    """table: Swin's, [(2 side - 1)^2, heads]; logs: logit_scale of scaled cosine attention."""
+    place = torch.arange(side)
+    offset = place[:, None] - place[None, :] + side - 1  # [i, j]
+    rows = (offset[:, None, :, None] * (2 * side - 1) + offset[None, :, None, :]).reshape(-1)
+
     def attention(q, k, v):
         n, c, rows, columns = q.shape
         d, h, w = c // heads, rows // side, columns // side
@@ -80,7 +88,12 @@ def windows(side, heads, shift=0, grid=False):
                 return t.reshape(n, heads, d, side, h, side, w).permute(0, 4, 6, 1, 3, 5, 2).reshape(-1, heads, side**2, d)
             return t.reshape(n, heads, d, h, side, w, side).permute(0, 3, 5, 1, 4, 6, 2).reshape(-1, heads, side**2, d)
 
-        y = attend(cut(q), cut(k), cut(v)).reshape(n, h, w, heads, side, side, d)
+        tokens, scale = [cut(t) for t in (q, k, v)], None
+        if logs is not None:
+            tokens[0] = F.normalize(tokens[0], dim=-1) * logs.clamp(max=math.log(100)).exp()
+            tokens[1], scale = F.normalize(tokens[1], dim=-1), 1.0
+        bias = None if table is None else table[rows].reshape(side**2, side**2, heads).permute(2, 0, 1)[None]
+        y = attend(*tokens, bias=bias, scale=scale).reshape(n, h, w, heads, side, side, d)
         y = y.permute(0, 3, 6, 4, 1, 5, 2) if grid else y.permute(0, 3, 6, 1, 4, 2, 5)
         y = y.reshape(n, c, rows, columns)
         return torch.roll(y, (shift, shift), (2, 3)) if shift else y
@@ -234,6 +247,12 @@ def case_of(op, shape, detail):
         return layer, [tensor(1, *extents)], list(layer.parameters())
     attentions = {"windows10": windows(10, by[0]), "windows16": windows(16, by[0]), "shifted8": windows(8, by[0], 4), "grid10": windows(10, by[0], grid=True),
                   "ring": ring(by[0], False), "ring_causal": ring(by[0], True)}
+    if op == "biased10":
+        table = tensor((2 * 10 - 1) ** 2, by[0])
+        return windows(10, by[0], table=table), [tensor(1, *extents) for _ in range(3)], [table]
+    if op == "cosine8":
+        logs = torch.full((by[0], 1, 1), math.log(10.0)).requires_grad_()
+        return windows(8, by[0], logs=logs), [tensor(1, *extents) for _ in range(3)], [logs]
     if op in attentions:
         return attentions[op], [tensor(1, *extents) for _ in range(3)], []
     scale = float(detail[1:]) if detail[0] == "x" else 1

@@ -25,11 +25,11 @@ struct AttendKernel {
     const auto w           = all.who(all.shape.queries, item);
     const TokenPlace query = place_of(all.shape.queries, w.group, w.token);
     if (!query.there) return;
-    const auto mine    = all.features_of(q, w.n, w.h, query);
-    const auto to      = all.features_of(out, w.n, w.h, query);
-    const index_t slot = all.number(w.n, w.h, query);
-    double largest     = first ? -Kokkos::Experimental::infinity_v<double> : sums[slot];
-    double sum         = first ? 0.0 : sums[slot + all.numbers];
+    const auto mine     = all.features_of(q, w.n, w.h, query);
+    const auto to       = all.features_of(out, w.n, w.h, query);
+    const index_t slot  = all.number(w.n, w.h, query);
+    double largest      = first ? -Kokkos::Experimental::infinity_v<double> : sums[slot];
+    double sum          = first ? 0.0 : sums[slot + all.numbers];
     const T* const bias = all.bias_row(all.bias, w.h, w.group, w.token);
     if (first)
       for (index_t i = 0; i < all.features; ++i) to[i] = T(0);
@@ -73,13 +73,15 @@ struct AttendTangentKernel {
     const auto w           = all.who(all.shape.queries, item);
     const TokenPlace query = place_of(all.shape.queries, w.group, w.token);
     if (!query.there) return;
-    const auto mine    = all.features_of(q, w.n, w.h, query),
-               moves   = all.features_of(tq, w.n, w.h, query);
-    const auto to      = all.features_of(ty, w.n, w.h, query);
-    const index_t slot = all.number(w.n, w.h, query);
-    double mean        = first ? 0.0 : sums[slot + all.numbers];
-    const T *const bias    = all.bias_row(all.bias, w.h, w.group, w.token),
-                  *const grows = all.bias_row(bias_tangent, w.h, w.group, w.token);
+    const auto mine     = all.features_of(q, w.n, w.h, query),
+               moves    = all.features_of(tq, w.n, w.h, query);
+    const auto to       = all.features_of(ty, w.n, w.h, query);
+    const index_t slot  = all.number(w.n, w.h, query);
+    double mean         = first ? 0.0 : sums[slot + all.numbers];
+    const T *const bias = all.bias_row(all.bias, w.h, w.group, w.token), *const grows =
+                                                                             all.bias_row(
+                                                                                 bias_tangent, w.h,
+                                                                                 w.group, w.token);
     if (first)
       for (index_t i = 0; i < all.features; ++i) to[i] = T(0);
     for (index_t j = 0; j < all.shape.keys.tokens(); ++j) {
@@ -129,10 +131,10 @@ struct AttendQueriesKernel {
     const auto w           = all.who(all.shape.queries, item);
     const TokenPlace query = place_of(all.shape.queries, w.group, w.token);
     if (!query.there) return;
-    const auto mine    = all.features_of(q, w.n, w.h, query);
-    const auto outer   = all.features_of(dy, w.n, w.h, query);
-    const auto to      = all.features_of(dq, w.n, w.h, query);
-    const index_t slot = all.number(w.n, w.h, query);
+    const auto mine     = all.features_of(q, w.n, w.h, query);
+    const auto outer    = all.features_of(dy, w.n, w.h, query);
+    const auto to       = all.features_of(dq, w.n, w.h, query);
+    const index_t slot  = all.number(w.n, w.h, query);
     const T* const bias = all.bias_row(all.bias, w.h, w.group, w.token);
     if (first)
       for (index_t i = 0; i < all.features; ++i) to[i] = T(0);
@@ -174,9 +176,9 @@ struct AttendKeysKernel {
       const auto asks    = all.features_of(q, w.n, w.h, query);
       const auto outer   = all.features_of(dy, w.n, w.h, query);
       const index_t slot = all.number(w.n, w.h, query);
-      const double p     = Kokkos::exp(all.shape.scale * all.product(asks, mine) +
-                                       all.bias_at(all.bias_row(all.bias, w.h, w.group, j), key) -
-                                       sums[slot]);
+      const double p =
+          Kokkos::exp(all.shape.scale * all.product(asks, mine) +
+                      all.bias_at(all.bias_row(all.bias, w.h, w.group, j), key) - sums[slot]);
       if (to_v.values != nullptr) all.add(to_v, p, outer);
       if (to_k.values != nullptr)
         all.add(to_k, all.shape.scale * p * (all.product(outer, values) - sums[slot + all.numbers]),
@@ -269,10 +271,12 @@ void AttentionKernels<Space, T>::products(const Space& space, double* sums,
 }
 
 template <class Space, class T>
-void AttentionKernels<Space, T>::pullback_queries(
-    const Space& space, const Block<T>& dq, const BiasSums<T>& bias_sums, const double* sums,
-    const Block<const T>& dy, const Block<const T> (&qkv)[3], const AttentionShape& shape,
-    const ScoreBias<const T>& bias, bool first) {
+void AttentionKernels<Space, T>::pullback_queries(const Space& space, const Block<T>& dq,
+                                                  const BiasSums<T>& bias_sums, const double* sums,
+                                                  const Block<const T>& dy,
+                                                  const Block<const T> (&qkv)[3],
+                                                  const AttentionShape& shape,
+                                                  const ScoreBias<const T>& bias, bool first) {
   const auto all = attention_item(shape, bias, qkv[0]);
   if constexpr (is_host_v<Space>) {
     const AttendBackTiles<T, false> tiles{
@@ -321,19 +325,23 @@ template struct AttentionKernels<Kokkos::DefaultHostExecutionSpace, float>;
 template struct AttentionKernels<Kokkos::DefaultHostExecutionSpace, double>;
 #endif
 
-bool fits_windows(const Partition& cells, index_t w) {
-  for (int r = 1; r < cells.parts(); ++r)
-    if (cells.begin(r) % w != 0 && cells.begin(r) != cells.size()) return false;
+bool fits_windows(const Partition& cells, index_t w, index_t before) {
+  for (int r = 1; r < cells.parts(); ++r) {
+    const index_t begin = cells.begin(r);
+    if (begin != 0 && (begin + before) % w != 0 && begin != cells.size()) return false;
+  }
   return true;
 }
 
-Partition window_partition(const Partition& cells, index_t w, index_t shift) {
+Partition window_partition(const Partition& cells, index_t w, index_t shift, index_t before) {
   std::vector<index_t> begins(static_cast<std::size_t>(cells.parts()) + 1, cells.size());
   for (int r = 0; r < cells.parts(); ++r)
     begins[static_cast<std::size_t>(r)] =
-        r == 0 ? 0
-               : std::min((std::max<index_t>(cells.begin(r) - shift, 0) + w / 2) / w * w,
-                          cells.size());
+        r == 0
+            ? 0
+            : std::clamp<index_t>(
+                  (std::max<index_t>(cells.begin(r) - shift, 0) + before + w / 2) / w * w - before,
+                  0, cells.size());
   return Partition::explicit_begins(std::move(begins));
 }
 
@@ -365,7 +373,7 @@ void require_heads(const char* function, const char* field, const Partition& cha
   if (heads < 1 || channels.size() % heads != 0 || channels.size() == 0)
     throw_argument(function, {"field \"", field, "\" has ", text(channels.size()),
                               " channels, which can't be divided into ", text(heads), " heads"});
-  if (!fits_windows(channels, channels.size() / heads))
+  if (!fits_windows(channels, channels.size() / heads, 0))
     throw_argument(function, {"field \"", field, "\" has its channels cut as ", channels.describe(),
                               ", within heads of ", text(channels.size() / heads)});
 }

@@ -14,8 +14,7 @@ struct ExpandBiasKernel {
     const index_t tokens = shape.tokens[0] * shape.tokens[1] * shape.tokens[2];
     const index_t key = item % tokens, query = item / tokens % tokens,
                   rest = item / tokens / tokens;
-    values[item] =
-        table[shape.at(shape.row(query, key), rest / shape.heads, rest % shape.heads)];
+    values[item] = table[shape.at(shape.row(query, key), rest / shape.heads, rest % shape.heads)];
   }
 };
 
@@ -93,8 +92,7 @@ void BiasKernels<Space, T>::bound(const Space& space, T* y, const T* x, index_t 
 template <class Space, class T>
 void BiasKernels<Space, T>::bound_derivative(const Space& space, T* b, const T* a, const T* y,
                                              index_t count, double most) {
-  launch("shard::bound_bias_derivative", space, count,
-         BoundBiasDerivativeKernel<T>{b, a, y, most});
+  launch("shard::bound_bias_derivative", space, count, BoundBiasDerivativeKernel<T>{b, a, y, most});
 }
 
 template struct BiasKernels<Kokkos::DefaultExecutionSpace, float>;

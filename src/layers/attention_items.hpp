@@ -17,7 +17,7 @@ namespace shard::impl {
 struct TokenPlace {
   index_t cell[3];
   std::int32_t token;  // its number in the group
-  std::int8_t side;    // one bit a dimension: tokens attend only to tokens of the same side
+  std::int8_t side;    // two bits a dimension: tokens attend only to tokens of the same side
   bool there;
 };
 
@@ -31,11 +31,13 @@ KOKKOS_FORCEINLINE_FUNCTION TokenPlace place_of(const Tokens& all, index_t group
     const auto groups   = static_cast<std::uint32_t>(dim.groups),
                tokens   = static_cast<std::uint32_t>(dim.tokens);
     p.cell[d]           = static_cast<index_t>(g % groups) * dim.group_stride +
-                static_cast<index_t>(t % tokens) * dim.token_stride;
+                static_cast<index_t>(t % tokens) * dim.token_stride - dim.before;
     g /= groups;
     t /= tokens;
-    p.there = p.there && p.cell[d] < dim.cells;
-    side    = 2 * side + (p.cell[d] >= dim.first_apart ? 1 : 0);
+    p.there =
+        p.there && static_cast<std::uint64_t>(p.cell[d]) < static_cast<std::uint64_t>(dim.cells);
+    side =
+        4 * side + (p.cell[d] >= dim.first_apart ? 1 : 0) + (p.cell[d] >= dim.second_apart ? 1 : 0);
   }
   p.side = static_cast<std::int8_t>(side);
   return p;

@@ -58,14 +58,16 @@ struct AttentionTile {
 
   AttentionTile(const AttentionItem<T>& item, const Tokens& rows, const Tokens& columns)
       : all(item), row_side(rows), column_side(columns), hides(item.shape.causal) {
-    for (const TokenDim& d : item.shape.queries.dims) hides = hides || d.first_apart < d.cells;
+    for (const TokenDim& d : item.shape.queries.dims)
+      hides = hides || d.first_apart < d.cells || d.second_apart < d.cells;
   }
 
   /// False for heads of more features than fit in the buffers; these use another algorithm.
   bool fits() const { return all.features <= most_values; }
 
   index_t block() const {
-    return std::clamp<index_t>(most_values / std::max<index_t>(all.features, 1), 1, most_rows);
+    const index_t rows = std::min(most_rows, most_values / std::max<index_t>(all.features, 1));
+    return std::max<index_t>(std::min(rows, row_side.tokens()), 1);
   }
   index_t blocks() const { return (row_side.tokens() + block() - 1) / block(); }
   index_t items() const { return all.batch * all.shape.heads * row_side.groups() * blocks(); }
@@ -139,7 +141,7 @@ struct AttentionTile {
       const index_t some = std::min(width, columns.count - c0);
       T* const sums      = products + c0 * most_rows;
       std::fill_n(sums, rows.count * width, T(0));
-      if (some < width) std::fill_n(panel, most_terms * width, T(0));
+      if (some < width) std::fill_n(panel, std::min(most_terms, all.features) * width, T(0));
       for (index_t d0 = 0; d0 < all.features; d0 += most_terms) {
         const index_t terms = std::min(most_terms, all.features - d0);
         gather(b, w, columns.places + c0, some, d0, terms, panel, 1, width);

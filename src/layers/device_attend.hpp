@@ -120,10 +120,9 @@ struct AttendTeamKernel {
           for (int j = 0; j < Tile::lane_others; ++j) {
             const TokenPlace& other = theirs[Tile::other(thread, j)];
             T score                 = scale * scores[i][j];
-            if constexpr (Biased)
-              score += all.bias.row(w.h, w.group, place.token)[other.token];
+            if constexpr (Biased) score += all.bias.row(w.h, w.group, place.token)[other.token];
             scores[i][j] = all.sees(place, other) ? score : none;
-            most = scores[i][j] > most ? scores[i][j] : most;
+            most         = scores[i][j] > most ? scores[i][j] : most;
           }
           shared[thread % Tile::sharers * Tile::own + Scores::row(thread, i)] = most;
         }
@@ -201,13 +200,13 @@ bool device_attend(const Space& space, const AttentionItem<T>& all, const Block<
     constexpr int lanes = lanes_of<Space, Tile::threads>;
     const int tiles     = attention_tiles(all.shape.queries, Tile::own);
     if (all.bias.values == nullptr)
-      launch_attention("shard::attend", space,
-                       AttendTeamKernel<T, Width, false, lanes>{all, out, sums, q, k, v, first,
-                                                                last, tiles});
+      launch_attention(
+          "shard::attend", space,
+          AttendTeamKernel<T, Width, false, lanes>{all, out, sums, q, k, v, first, last, tiles});
     else
-      launch_attention("shard::attend", space,
-                       AttendTeamKernel<T, Width, true, lanes>{all, out, sums, q, k, v, first, last,
-                                                               tiles});
+      launch_attention(
+          "shard::attend", space,
+          AttendTeamKernel<T, Width, true, lanes>{all, out, sums, q, k, v, first, last, tiles});
   });
 }
 

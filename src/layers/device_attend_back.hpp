@@ -172,17 +172,17 @@ bool device_attend_back(const Space& space, const AttentionItem<T>& all, const B
     using Tile           = TokenTile<T, Width, true>;
     constexpr int lanes  = lanes_of<Space, Tile::threads>;
     const char* const as = Keys ? "shard::attend_keys" : "shard::attend_queries";
-    const int tiles = attention_tiles(Keys ? all.shape.keys : all.shape.queries, Tile::own);
+    const int tiles      = attention_tiles(Keys ? all.shape.keys : all.shape.queries, Tile::own);
     if (all.bias.values == nullptr)
-      launch_attention(as, space,
-                       AttendBackTeamKernel<T, Width, Keys, false, lanes>{
-                           all, to_first, to_second, sums, dy, qkv[0], qkv[1], qkv[2], first,
-                           tiles});
+      launch_attention(
+          as, space,
+          AttendBackTeamKernel<T, Width, Keys, false, lanes>{all, to_first, to_second, sums, dy,
+                                                             qkv[0], qkv[1], qkv[2], first, tiles});
     else
-      launch_attention(as, space,
-                       AttendBackTeamKernel<T, Width, Keys, true, lanes>{
-                           all, to_first, to_second, sums, dy, qkv[0], qkv[1], qkv[2], first,
-                           tiles});
+      launch_attention(
+          as, space,
+          AttendBackTeamKernel<T, Width, Keys, true, lanes>{all, to_first, to_second, sums, dy,
+                                                            qkv[0], qkv[1], qkv[2], first, tiles});
   });
 }
 

@@ -49,8 +49,7 @@ struct HeadFactorGradientKernel {
     if (log > most_logit_scale) return;
     double sum = 0.0;
     for (index_t n = 0; n < batch; ++n)
-      for (index_t f = 0; f < features; ++f)
-        sum += sums[2 * ((n * heads + h) * features + f) + 1];
+      for (index_t f = 0; f < features; ++f) sum += sums[2 * ((n * heads + h) * features + f) + 1];
     const double gradient = static_cast<double>(log_gradients[h]);
     log_gradients[h]      = static_cast<T>(gradient + head_factor(log, features) * sum);
   }
@@ -65,8 +64,8 @@ void HeadNormKernels<Space, T>::factors(const Space& space, T* factors, const T*
 
 template <class Space, class T>
 void HeadNormKernels<Space, T>::factor_tangents(const Space& space, T* tangents,
-                                                const T* log_tangents, const T* logs,
-                                                index_t heads, index_t features) {
+                                                const T* log_tangents, const T* logs, index_t heads,
+                                                index_t features) {
   launch("shard::head_factor_tangents", space, heads * features,
          HeadFactorTangentKernel<T>{tangents, log_tangents, logs, features});
 }

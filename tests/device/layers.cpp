@@ -24,6 +24,45 @@ namespace device_layers {
 
 using Space = Kokkos::DefaultExecutionSpace;
 
+/// One attention with parameters, on fields of any halo.
+template <class T, class Layer, class Field>
+void use_biased(const Layer& layer, const Field& q, const Field& y) {
+  const Space space;
+  const auto p = shard::make_parameters<T>(layer, "p");
+  auto state   = layer.state(q);
+  layer.apply(space, state, p, y, q, q, q);
+  layer.pushforward(space, state, p, p, y, q, q, q, q, q, q);
+  layer.pullback(space, state, p, p, y, y, y, q, q, q, q);
+}
+template <class T>
+void use_attention(const shard::Mesh<Lat, Lon>& mesh) {
+  using namespace shard;
+  const ShardedView<T****, Kokkos::LayoutRight, ShardDim<2, Lat>, ShardDim<3, Lon>> q(
+      "q", mesh, {1, 4, 16, 16}),
+      y = q.like("y");
+  use_biased<T>(Biased<WindowAttention<4, 4>, RelativeBias>{{.shift = {2, 2}}}, q, y);
+  use_biased<T>(Biased<WindowAttention<4, 4>, EarthBias>{{}, {4}}, q, y);
+  use_biased<T>(Biased<WindowAttention<4, 4>, ContinuousBias>{}, q, y);
+  use_biased<T>(Biased<GridAttention<4, 4>, DynamicBias>{}, q, y);
+  const Space space;
+  const auto use_norm = [&](const auto& layer) {
+    const auto p = make_parameters<T>(layer, "p");
+    auto state   = layer.state(q);
+    layer.apply(space, state, p, y, q);
+    layer.pushforward(space, state, p, p, y, q, q);
+    layer.pullback(space, state, p, p, y, y, q);
+  };
+  use_norm(HeadNorm<RMSNorm>{{2}, 2});
+  use_norm(CosineNorm{2});
+  const ShardedView<T*****, Kokkos::LayoutRight, ShardDim<3, Lat>, ShardDim<4, Lon>> levels(
+      "levels", mesh, {1, 4, 3, 8, 8}),
+      seen = levels.like("seen");
+  const ColumnAttention columns{2};
+  auto of_columns = columns.state(levels);
+  columns.apply(space, of_columns, seen, levels, levels, levels);
+  columns.pullback(space, of_columns, seen, seen, seen, levels, levels, levels, levels);
+}
+
 template <class T>
 double use(const shard::Mesh<Lat, Lon>& mesh) {
   using namespace shard;
@@ -148,6 +187,8 @@ double use(const shard::Mesh<Lat, Lon>& mesh) {
 }
 
 double use_layers(const shard::Mesh<Lat, Lon>& mesh) {
+  use_attention<float>(mesh);
+  use_attention<double>(mesh);
   return use<float>(mesh) + use<double>(mesh);
 }
 

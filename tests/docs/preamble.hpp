@@ -7,7 +7,11 @@
 #include <shard/io/netcdf_output.hpp>
 #include <shard/io/safetensors.hpp>
 #include <shard/layers/attention/attention.hpp>
+#include <shard/layers/attention/attention_bias.hpp>
+#include <shard/layers/attention/attention_bias_network.hpp>
+#include <shard/layers/attention/attention_column.hpp>
 #include <shard/layers/attention/attention_ring.hpp>
+#include <shard/layers/attention/head_norm.hpp>
 #include <shard/layers/window/conv.hpp>
 #include <shard/layers/window/conv_transpose.hpp>
 #include <shard/layers/impl/dot.hpp>

@@ -9,6 +9,7 @@
 #include "layers/plain_attention.hpp"
 #include "shard/layers/attention/attention_bias_network.hpp"
 #include "shard/layers/impl/dot.hpp"
+#include "support/thrown.hpp"
 
 namespace shard::testing {
 namespace {
@@ -52,7 +53,7 @@ void check(const Layer& layer, const std::array<index_t, Rank>& n,
   const Values table = plain.table(p0), tangent = tangent_by_differences(plain.table, p0, tp0);
   Values slope(table.size(), 0.0);
   PlainBias<rank> bias;
-  bias.value   = [&](index_t h, const auto& i, const auto& j) { return table[plain.entry(h, i, j)]; };
+  bias.value = [&](index_t h, const auto& i, const auto& j) { return table[plain.entry(h, i, j)]; };
   bias.tangent = [&](index_t h, const auto& i, const auto& j) {
     return tangent[plain.entry(h, i, j)];
   };
@@ -84,17 +85,17 @@ void check(const Layer& layer, const std::array<index_t, Rank>& n,
   const Grid self(MPI_COMM_SELF, {1, 1});
   std::array<Partition, Rank> whole;
   for (std::size_t d = 0; d < Rank; ++d) whole[d] = Partition::balanced(n[d], 1);
-  run(self, whole, [&](auto& state, const auto& p, const auto& g, const auto&, const auto& q,
-                       const auto& k, const auto& v, const auto& y, const auto& dq, const auto& dk,
-                       const auto& dv) {
-    first = gathered(y, MPI_COMM_SELF).v;
-    scatter(y, dy0);
-    layer.pullback(space, state, p, g, dq, dk, dv, y, q, k, v);
-    for (const auto* d : {&dq, &dk, &dv}) {
-      const Values more = gathered(*d, MPI_COMM_SELF).v;
-      first.insert(first.end(), more.begin(), more.end());
-    }
-  });
+  run(self, whole,
+      [&](auto& state, const auto& p, const auto& g, const auto&, const auto& q, const auto& k,
+          const auto& v, const auto& y, const auto& dq, const auto& dk, const auto& dv) {
+        first = gathered(y, MPI_COMM_SELF).v;
+        scatter(y, dy0);
+        layer.pullback(space, state, p, g, dq, dk, dv, y, q, k, v);
+        for (const auto* d : {&dq, &dk, &dv}) {
+          const Values more = gathered(*d, MPI_COMM_SELF).v;
+          first.insert(first.end(), more.begin(), more.end());
+        }
+      });
   on_shapes(3, [&](const Grid& mesh, const auto& shape, int which) {
     if (rank == 3 && shape[1] > 1) return;  // several ranks would have the same points
     run(mesh, some_partitions(n, shape, which, random),
@@ -162,19 +163,21 @@ template <std::size_t Rank>
 PlainTable<Rank> swin(const std::array<index_t, Rank - 2>& size, index_t heads,
                       const Place<Rank>& place) {
   const auto row = relative_row<Rank>(size, place);
-  return {[](const Values& p) { return p; }, [=](index_t h, const auto& i, const auto& j) {
+  return {[](const Values& p) { return p; },
+          [=](index_t h, const auto& i, const auto& j) {
             return static_cast<std::size_t>(row(i, j) * heads + h);
           }};
 }
 
 TEST(attention_bias, RelativeTablesOfWindowsAndGrids) {
   const std::array<index_t, 4> n{2, 4, 8, 6};
-  check<double, Right>(
-      Biased<WindowAttention<4, 3>, RelativeBias>{{.heads = 2}}, n, same_window<4>(n, {4, 3}),
-      swin<4>({4, 3}, 2, in_window<4>(n, {4, 3})), 1e-9);
+  check<double, Right>(Biased<WindowAttention<4, 3>, RelativeBias>{{.heads = 2}}, n,
+                       same_window<4>(n, {4, 3}), swin<4>({4, 3}, 2, in_window<4>(n, {4, 3})),
+                       1e-9);
   const std::array<index_t, 4> odd{1, 3, 7, 10};  // the last windows are smaller
   check<double, Right>(
-      Biased<WindowAttention<3, 4>, RelativeBias>{{.heads = 3, .shift = {1, 2}, .masked = {true, false}}},
+      Biased<WindowAttention<3, 4>, RelativeBias>{
+          {.heads = 3, .shift = {1, 2}, .masked = {true, false}}},
       odd, same_window<4>(odd, {3, 4}, {1, 2}, {true, false}),
       swin<4>({3, 4}, 3, in_window<4>(odd, {3, 4}, {1, 2})), 1e-9);
   const std::array<index_t, 3> line{2, 4, 13};
@@ -191,6 +194,64 @@ TEST(attention_bias, RelativeTablesOfWindowsAndGrids) {
   check<double, Right>(Biased<WindowAttention<2, 3, 3>, RelativeBias>{{.heads = 1}}, space,
                        same_window<5>(space, {2, 3, 3}),
                        swin<5>({2, 3, 3}, 1, in_window<5>(space, {2, 3, 3})), 1e-9);
+}
+
+/// Pangu's index: (dlon + w - 1), (lat_i + w lat_j) and (z_i + w z_j), the first one fastest.
+template <std::size_t Rank>
+PlainTable<Rank> earth(const std::array<index_t, Rank>& n,
+                       const std::array<index_t, Rank - 2>& size, index_t heads,
+                       const std::array<index_t, Rank - 2>& shift = {}) {
+  constexpr std::size_t dims = Rank - 2, lon = dims - 1;
+  const Place<Rank> place = in_window<Rank>(n, size, shift);
+  index_t types           = 1;
+  for (std::size_t d = 0; d < lon; ++d) types *= (n[d + 2] + size[d] - 1) / size[d];
+  return {[](const Values& p) { return p; },
+          [=](index_t h, const auto& i, const auto& j) {
+            index_t row  = place(i, lon) - place(j, lon) + size[lon] - 1;
+            index_t step = 2 * size[lon] - 1, type = 0;
+            for (std::size_t d = lon; d-- > 0; step *= size[d] * size[d])
+              row += step * (place(i, d) + size[d] * place(j, d));
+            for (std::size_t d = 0; d < lon; ++d)
+              type = type * ((n[d + 2] + size[d] - 1) / size[d]) +
+                     (i[d + 2] - shift[d] + n[d + 2]) % n[d + 2] / size[d];
+            return static_cast<std::size_t>((row * types + type) * heads + h);
+          }};
+}
+
+TEST(attention_bias, EarthBiasHasATableForEachRowOfWindows) {
+  const std::array<index_t, 5> n{2, 4, 4, 7, 6};
+  check<double, Right>(
+      Biased<WindowAttention<2, 3, 3>, EarthBias>{{.heads = 2, .shift = {1, 1, 2}}, {6}}, n,
+      same_window<5>(n, {2, 3, 3}, {1, 1, 2}), earth<5>(n, {2, 3, 3}, 2, {1, 1, 2}), 1e-9);
+  const std::array<index_t, 4> plane{1, 4, 13, 8};
+  check<double, Right>(Biased<WindowAttention<3, 4>, EarthBias>{{.heads = 1}, {5}}, plane,
+                       same_window<4>(plane, {3, 4}), earth<4>(plane, {3, 4}, 1), 1e-9);
+  const Grid mesh(MPI_COMM_WORLD, {world_size(), 1});
+  const OutputOf<double, 2> q("q", mesh, {1, 4, 13, 8});
+  expect_parts(message_thrown_by<ArgumentError>([&] {
+                 Biased<WindowAttention<3, 4>, EarthBias>{{.heads = 1}, {4}}.state(q);
+               }),
+               {"\"q\" has 5 rows of windows", "4"});
+}
+
+/// Each row of windows is on one rank, and so are its parameters' gradients.
+TEST(attention_bias, GradientsOfEarthBiasAreWholeOnTheirOwners) {
+  const Grid mesh(MPI_COMM_WORLD, {world_size(), 1});
+  const OutputOf<double, 2> q("q", mesh, {2, 2, 14, 6}), y = q.like("y");
+  Random random(seed());
+  scatter(q, random_world(std::array<index_t, 4>{2, 2, 14, 6}, random));
+  const Biased<WindowAttention<3, 4>, EarthBias> layer{{.heads = 2}, {5}};
+  const auto p = make_parameters<double>(layer, "p"), g = make_parameters<double>(layer, "g");
+  auto state = layer.state(q);
+  layer.apply(Space(), state, p, y, q, q, q);
+  layer.pullback(Space(), state, p, g, not_wanted, not_wanted, not_wanted, q, q, q, q);
+  const auto host = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), g.weight);
+  std::vector<int> owners(5, 0);
+  for (std::size_t type = 0; type < 5; ++type)
+    for (std::size_t row = 0; row < host.extent(0); ++row)
+      if (host(row, type, 0) != 0.0) owners[type] = 1;
+  MPI_Allreduce(MPI_IN_PLACE, owners.data(), 5, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+  EXPECT_EQ(owners, std::vector<int>(5, 1));
 }
 
 /// Heads of more features than the tiles' buffers hold use kernels of single queries.
@@ -251,16 +312,16 @@ TEST(attention_bias, DynamicBiasReadsTheRowsOfThePublishedIndex) {
                         dx = place(i, 1) - place(j, 1) + w - 1;
           return static_cast<std::size_t>(dy * (2 * w - 1) + dx);
         }};
-    check<double, Right>(
-        Biased<WindowAttention<h, w>, DynamicBias>{{.heads = 2}, {m, published}}, n,
-        same_window<4>(n, {h, w}), plain, 1e-7);
+    check<double, Right>(Biased<WindowAttention<h, w>, DynamicBias>{{.heads = 2}, {m, published}},
+                         n, same_window<4>(n, {h, w}), plain, 1e-7);
   }
 }
 
 TEST(attention_bias, ContinuousBiasOfSwin2) {
   const index_t m = 6, heads = 2, h = 3, w = 4;
   const std::array<index_t, 4> n{1, 4, 7, 10};
-  for (const std::array<index_t, 2>& trained : {std::array<index_t, 2>{}, std::array<index_t, 2>{8, 5}}) {
+  for (const std::array<index_t, 2>& trained :
+       {std::array<index_t, 2>{}, std::array<index_t, 2>{8, 5}}) {
     const auto coordinate = [&](index_t offset, index_t size) {
       const double c = 8.0 * static_cast<double>(offset) / static_cast<double>(size - 1);
       return (c < 0.0 ? -1.0 : 1.0) * std::log2(1.0 + std::abs(c)) / std::log2(8.0);
@@ -273,14 +334,15 @@ TEST(attention_bias, ContinuousBiasOfSwin2) {
           std::size_t at = 0;
           const Values a = relu(linear({coordinate(y, trained[0] > 0 ? trained[0] : h),
                                         coordinate(x, trained[1] > 0 ? trained[1] : w)},
-                                       p, at, m, true));
+                                               p, at, m, true));
           for (const double b : linear(a, p, at, heads, false))
             all.push_back(16.0 / (1.0 + std::exp(-b)));
         }
       return all;
     };
     check<double, Right>(
-        Biased<WindowAttention<h, w>, ContinuousBias>{{.heads = heads, .shift = {1, 1}}, {m, trained}},
+        Biased<WindowAttention<h, w>, ContinuousBias>{{.heads = heads, .shift = {1, 1}},
+                                                      {m, trained}},
         n, same_window<4>(n, {h, w}, {1, 1}), plain, 1e-7);
   }
 }

@@ -5,6 +5,7 @@
 #include "layers/layer_support.hpp"
 #include "layers/plain_attention.hpp"
 #include "shard/layers/attention/attention.hpp"
+#include "shard/layers/attention/attention_column.hpp"
 #include "shard/layers/attention/attention_ring.hpp"
 #include "shard/layers/impl/dot.hpp"
 #include "support/counting.hpp"
@@ -81,6 +82,42 @@ TEST(attention, shifted_windows_wrap_round_the_world_or_stop_at_its_seam) {
                        same_window<4>(n, {4, 4}, {2, 10}, {true, true}));
 }
 
+/// The mask of Aurora's shifted blocks: groups of the rolled points, cut at -w and -s, of which
+/// longitude's last two are one; pads at both sides are a group of their own.
+TEST(attention, centred_windows_are_auroras) {
+  const auto aurora = [](std::array<index_t, 5> n, std::array<index_t, 3> w,
+                         std::array<index_t, 3> s) -> Sees<5> {
+    return [=](const std::array<index_t, 5>& i, const std::array<index_t, 5>& j) {
+      for (std::size_t d = 0; d < 3; ++d) {
+        const index_t m = n[d + 2], front = (w[d] - m % w[d]) % w[d] / 2;
+        const auto rolled = [&](index_t x) { return (x - s[d] + m) % m; };
+        const auto group  = [&](index_t c) {
+          if (s[d] == 0 || c >= m - s[d]) return 2;
+          return c < m - w[d] ? 0 : d == 2 ? 2 : 1;
+        };
+        const index_t a = rolled(i[d + 2]), b = rolled(j[d + 2]);
+        if ((a + front) / w[d] != (b + front) / w[d] || group(a) != group(b)) return false;
+      }
+      return true;
+    };
+  };
+  const std::array<index_t, 5> n{1, 4, 3, 7, 10}, whole{1, 2, 4, 6, 8}, wide{2, 2, 2, 5, 5};
+  check<double, Right>(
+      WindowAttention<2, 3, 4>{
+          .heads = 2, .shift = {1, 1, 2}, .masked = {true, true, false}, .centred = true},
+      n, aurora(n, {2, 3, 4}, {1, 1, 2}));
+  check<double, Right>(
+      WindowAttention<2, 3, 4>{
+          .heads = 1, .shift = {1, 1, 2}, .masked = {true, true, false}, .centred = true},
+      whole, aurora(whole, {2, 3, 4}, {1, 1, 2}));
+  check<double, Right>(
+      WindowAttention<2, 3, 4>{
+          .heads = 1, .shift = {0, 1, 2}, .masked = {true, true, false}, .centred = true},
+      wide, aurora(wide, {2, 3, 4}, {0, 1, 2}));
+  check<double, Right>(WindowAttention<3, 3, 4>{.heads = 1, .centred = true}, n,
+                       aurora(n, {3, 3, 4}, {0, 0, 0}));
+}
+
 /// Their long attention groups the rows of each shard by themselves.
 TEST(attention, B10_grid_attention_groups_over_the_whole_world) {
   const auto grid = [](std::array<index_t, 4> n, std::array<index_t, 2> size) -> Sees<4> {
@@ -106,6 +143,87 @@ TEST(attention, ring_over_a_cut_sequence) {
   }
   check<float, Kokkos::LayoutLeft>(RingAttention{.heads = 2}, std::array<index_t, 3>{1, 4, 11},
                                    [](const auto&, const auto&) { return true; });
+}
+
+/// A part of a world along dimension 2.
+template <std::size_t Rank>
+World<static_cast<int>(Rank)> tokens_of(const World<static_cast<int>(Rank)>& all,
+                                        std::array<index_t, Rank> n, index_t begin) {
+  World<static_cast<int>(Rank)> part(n);
+  std::array<index_t, Rank> i{};
+  for (std::size_t at = 0; at < part.v.size(); ++at) {
+    auto rest = static_cast<index_t>(at);
+    for (std::size_t d = Rank; d-- > 0; rest /= n[d]) i[d] = rest % n[d];
+    i[2] += begin;
+    part.v[at] = all.v[all.at(i)];
+  }
+  return part;
+}
+
+/// The oracle has queries and keys one after the other along one dimension.
+template <class T, class F, std::size_t Rank>
+void check_columns(std::array<index_t, Rank> n, index_t queries, index_t keys) {
+  constexpr int rank = static_cast<int>(Rank);
+  const ColumnAttention layer{.heads = 2};
+  Random random(seed());
+  n[2]                 = queries + keys;
+  const World<rank> q0 = random_world(n, random), k0 = random_world(n, random),
+                    v0 = random_world(n, random), dy0 = random_world(n, random);
+  const World<rank> t0[3] = {random_world(n, random), random_world(n, random),
+                             random_world(n, random)};
+  const Serial<rank> serial(q0, k0, v0, dy0, t0, layer.heads, [&](const auto& i, const auto& j) {
+    for (std::size_t d = 3; d < Rank; ++d)
+      if (i[d] != j[d]) return false;
+    return i[2] < queries && j[2] >= queries;
+  });
+  auto nq = n, nk = n;
+  nq[2]                  = queries;
+  nk[2]                  = keys;
+  const auto of_q        = [&](const World<rank>& w) { return tokens_of(w, nq, 0); };
+  const auto of_k        = [&](const World<rank>& w) { return tokens_of(w, nk, queries); };
+  const double tolerance = std::is_same_v<T, float> ? 1e-4 : 1e-12;
+  const Space space;
+  on_shapes(3, [&](const Grid& mesh, const auto& shape, int which) {
+    auto partitions = some_partitions(nq, shape, which, random);
+    partitions[2]   = Partition::balanced(queries, 1);
+    const F q("q", mesh, partitions), y = q.like("y"), dq = q.like("dq"), ty = q.like("ty");
+    partitions[2] = Partition::balanced(keys, 1);
+    const F k("k", mesh, partitions), v = k.like("v"), dk = k.like("dk"), dv = k.like("dv");
+    scatter(q, of_q(q0));
+    scatter(k, of_k(k0));
+    scatter(v, of_k(v0));
+    auto state = layer.state(q, k, v);
+    layer.apply(space, state, y, q, k, v);
+    EXPECT_LT(difference(y, of_q(serial.y)), tolerance);
+    scatter(dq, of_q(t0[0]));
+    scatter(dk, of_k(t0[1]));
+    scatter(dv, of_k(t0[2]));
+    layer.pushforward(space, state, ty, dq, dk, dv, q, k, v);
+    EXPECT_LT(difference(ty, of_q(serial.ty)), tolerance);
+    scatter(y, of_q(dy0));
+    layer.pullback(space, state, dq, dk, dv, y, q, k, v);
+    EXPECT_LT(difference(dq, of_q(serial.dq)), tolerance);
+    EXPECT_LT(difference(dk, of_k(serial.dk)), tolerance);
+    EXPECT_LT(difference(dv, of_k(serial.dv)), tolerance);
+    scatter(dk, World<rank>(nk));
+    layer.pullback(space, state, not_wanted, dk, not_wanted, y, q, k, v);
+    EXPECT_LT(difference(dk, of_k(serial.dk)), tolerance);
+    scatter(dv, World<rank>(nk));
+    layer.pullback(space, state, not_wanted, not_wanted, dv, y, q, k, v);
+    EXPECT_LT(difference(dv, of_k(serial.dv)), tolerance);
+  });
+}
+
+TEST(attention, columns_of_other_lengths_than_their_queries) {
+  using Levels = OutputOf<double, 3>;
+  check_columns<double, Levels>(std::array<index_t, 5>{2, 6, 0, 5, 4}, 3, 7);
+  check_columns<double, Levels>(std::array<index_t, 5>{1, 4, 0, 3, 20}, 9, 2);
+  check_columns<double, Levels>(std::array<index_t, 5>{1, 2, 0, 2, 3}, 1, 1);
+  check_columns<float, OutputOf<float, 3, Kokkos::LayoutLeft>>(
+      std::array<index_t, 5>{1, 6, 0, 3, 4}, 4, 13);
+  // of one further dimension of space
+  check_columns<double, ShardedView<double****, Right, ShardDim<3, Lon>>>(
+      std::array<index_t, 4>{2, 6, 0, 7}, 5, 3);
 }
 
 /// Scores far apart: the largest of all blocks is what the others are measured by.
@@ -200,6 +318,17 @@ TEST(attention, what_does_not_fit_throws_on_every_rank) {
   expect_parts(
       message_thrown_by<ArgumentError>([&] { WindowAttention<2, 2>{.heads = 4}.state(q); }),
       {"6 channels", "4 heads"});
+  using Levels = OutputOf<double, 3>;
+  const Levels levels("q", mesh, {1, 4, 3, 9, 4}), none("none", mesh, {1, 4, 0, 9, 4}),
+      fewer("fewer", mesh, {1, 4, 3, 8, 4});
+  const ColumnAttention columns{.heads = 2};
+  auto of_columns = columns.state(levels);
+  expect_parts(message_thrown_by<ArgumentError>(
+                   [&] { columns.apply(Space(), of_columns, levels, levels, none, none); }),
+               {"ColumnAttention", "\"none\"", "no keys"});
+  expect_parts(message_thrown_by<ArgumentError>(
+                   [&] { columns.apply(Space(), of_columns, levels, levels, fewer, fewer); }),
+               {"\"fewer\""});
   const WindowAttention<3, 2> windows{.heads = 2};
   auto state = windows.state(q);
   expect_parts(

@@ -31,7 +31,7 @@ Values each_head(const Values& x, const std::function<void(Values& head, index_t
           for (i[1] = h * features; i[1] < (h + 1) * features; ++i[1]) head.push_back(x[at.at(i)]);
           norm(head, h);
           for (index_t f = 0; f < features; ++f) {
-            i[1]       = h * features + f;
+            i[1]        = h * features + f;
             y[at.at(i)] = head[static_cast<std::size_t>(f)];
           }
         }
@@ -66,10 +66,11 @@ void check(const Layer& layer, const Plain& plain, double middle) {
     scatter(x, x0);
     scatter(tx, t0);
     const auto p = make_parameters<double>(layer, "p"), tp = make_parameters<double>(layer, "tp"),
-               g = make_parameters<double>(layer, "g");
+               g   = make_parameters<double>(layer, "g");
     const auto set = [](const auto& parameters, const Values& values) {
       const auto weights = static_cast<std::ptrdiff_t>(parameters.weight.size());
-      if (weights > 0) set_values(parameters.weight, Values(values.begin(), values.begin() + weights));
+      if (weights > 0)
+        set_values(parameters.weight, Values(values.begin(), values.begin() + weights));
       if (parameters.bias.size() > 0)
         set_values(parameters.bias, Values(values.begin() + weights, values.end()));
     };
@@ -108,8 +109,9 @@ void check(const Layer& layer, const Plain& plain, double middle) {
     EXPECT_LT(difference(y, dx0), 1e-8);
   };
   const Grid self(MPI_COMM_SELF, {1, 1});
-  run(self, std::array<Partition, 4>{Partition::balanced(n[0], 1), Partition::balanced(n[1], 1),
-                                     Partition::balanced(n[2], 1), Partition::balanced(n[3], 1)},
+  run(self,
+      std::array<Partition, 4>{Partition::balanced(n[0], 1), Partition::balanced(n[1], 1),
+                               Partition::balanced(n[2], 1), Partition::balanced(n[3], 1)},
       MPI_COMM_SELF);
   on_shapes(3, [&](const Grid& mesh, const auto& shape, int which) {
     run(mesh, some_partitions(n, shape, which, random), MPI_COMM_WORLD);
@@ -169,8 +171,10 @@ TEST(head_norm, HeadsMustFit) {
   const OutputOf<double, 2> x("x", mesh, {1, 6, 9, 4});
   expect_parts(message_thrown_by<ArgumentError>([&] { CosineNorm{4}.state(x); }),
                {"6 channels", "4 heads"});
-  expect_parts(
-      message_thrown_by<ArgumentError>([&] { HeadNorm<RMSNorm>{{3}, 4}.state(x); }), {"\"x\""});
+  expect_parts(message_thrown_by<ArgumentError>([&] {
+                 HeadNorm<RMSNorm>{{3}, 4}.state(x);
+               }),
+               {"\"x\""});
 }
 
 }  // namespace

@@ -87,7 +87,7 @@ struct Serial {
             mean_ts += p[s] * ts[s];
           }
           for (std::size_t s = 0; s < seen.size(); ++s) {
-            const index_t j = seen[s];
+            const index_t j    = seen[s];
             const double slope = p[s] * (product(dy, i, v, j) - mean_dp), ds = scale * slope;
             if (bias.pull) bias.pull(h, cell(n, i), cell(n, j), slope);
             for (index_t f = 0; f < features; ++f) {

@@ -445,6 +445,66 @@ TEST(Structs, HaveBiasesOfAttention) {
     EXPECT_NE(names.find(name), std::string::npos) << name;
 }
 
+/// Attention from a few levels to all.
+struct OverLevels {
+  Conv<Kernel<1, 1, 1>> q{4, 4}, k{4, 4}, v{4, 4};
+  ColumnAttention columns{.heads = 2};
+  auto operator()(auto& m, const auto& x) const {
+    return m.run(columns, m.run(q, m.run(Slice{2, 1, 4}, x)), m.run(k, x), m.run(v, x));
+  }
+};
+
+TEST(Structs, HaveAttentionOverLevels) {
+  const Mesh<Lat, Lon> self(MPI_COMM_SELF, {1, 1}), mesh(MPI_COMM_WORLD, {0, 0});
+  const auto m       = model<double>(OverLevels{});
+  const auto serial  = domain_parallel<>(m, self);
+  const auto sharded = domain_parallel<Unsharded, Lat, Lon>(m, mesh);
+  expect_near(run(sharded, {1, 4, 6, 5, 3}), run(serial, {1, 4, 6, 5, 3}), 1e-12);
+  expect_pair(sharded, {1, 4, 6, 5, 3});
+}
+
+/// Windows in which pads of zeros attend: layers on the padded field, as in FuXi.
+struct PadsAttend {
+  Pad<Zero, Zero> pad{.low = {1, 0}, .high = {2, 1}};
+  Conv1 q{4, 4}, k{4, 4}, v{4, 4};
+  WindowAttention<4, 3> attention{.heads = 2, .shift = {2, 1}, .masked = true};
+  Unpad<2> unpad{.low = {1, 0}, .high = {2, 1}};
+  bool pads = true;
+  auto operator()(auto& m, const auto& x) const {
+    const auto attend = [&](const auto& h) {
+      return m.run(attention, m.run(q, h), m.run(k, h), m.run(v, h));
+    };
+    if (pads) return m.run(unpad, attend(m.run(pad, x)));
+    return attend(x);
+  }
+};
+
+TEST(Structs, PadsOfWindowsMayAttend) {
+  const Mesh<Lat, Lon> self(MPI_COMM_SELF, {1, 1}), mesh(MPI_COMM_WORLD, {0, 0});
+  const auto m       = model<double>(PadsAttend{});
+  const auto serial  = domain_parallel<>(m, self);
+  const auto sharded = domain_parallel<Lat, Lon>(m, mesh);
+  expect_near(run(sharded, {1, 4, 13, 11}), run(serial, {1, 4, 13, 11}), 1e-12);
+  expect_pair(sharded, {1, 4, 13, 11});
+  // the same parameters on a field that is padded beforehand
+  PadsAttend bare;
+  bare.pads        = false;
+  const auto plain = domain_parallel<>(model<double>(bare), self);
+  const auto x = serial.input("x", {1, 4, 13, 11}), wide = plain.input("x", {1, 4, 16, 12});
+  fill(x, 3);
+  Kokkos::deep_copy(wide.view(), 0.0);
+  const Space space;
+  Pad<Zero, Zero>{.low = {1, 0}, .high = {2, 1}}.apply(space, wide, x);
+  const auto y = serial(space, x), all = plain(space, wide);
+  space.fence();
+  double largest = 0.0;
+  for (index_t c = 0; c < 4; ++c)
+    for (index_t i = 0; i < 13; ++i)
+      for (index_t j = 0; j < 11; ++j)
+        largest = std::max(largest, std::abs(y(0, c, i, j) - all(0, c, i + 1, j)));
+  EXPECT_LT(largest, 1e-15);
+}
+
 /// Norms whose scale and shift are fields, and products of fields.
 struct Conditioned {
   Conv1 scale{4, 4}, shift{4, 4}, gate{4, 4};

@@ -345,6 +345,7 @@ TEST(Options, OfLayers) {
        {"masked",
         {},
         state(WindowAttention<4, 3>{.heads = 2, .shift = {1, 0}, .masked = {differs(), false}})},
+       {"centred", {}, state(WindowAttention<4, 5>{.heads = 2, .centred = {false, differs()}})},
        {"weights of MeanSquare",
         {"row 23 1", "row 23 2"},
         [&] { (void)MeanSquare(x, differ(weights, others)); }},

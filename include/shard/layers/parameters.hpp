@@ -14,8 +14,9 @@
 
 namespace shard {
 
-/// One array of a layer's parameters: its name ("weight", "bias"; other names are documented), its extents as in PyTorch, and
-/// how it is initialised: uniformly in [-bound, bound), or to `value` if the bound is 0.
+/// One array of a layer's parameters: its name ("weight", "bias"; other names are documented), its
+/// extents as in PyTorch, and how it is initialised: uniformly in [-bound, bound), or to `value` if
+/// the bound is 0.
 struct ParameterShape {
   std::string name;              ///< "weight" or "bias"
   std::vector<index_t> extents;  ///< as in PyTorch

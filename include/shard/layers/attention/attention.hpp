@@ -221,29 +221,28 @@ struct GroupedAttention {
         const index_t of = (state.out.global_extent(d + 2) + w - 1) / w;
         table.all_types *= of;
         if (d < Dims - 2) {
-          table.first_layer = state.out.begin(d + 2) / w;
+          table.first_layer = (state.out.begin(d + 2) + w - 1) / w;
           continue;
         }
         table.rows_here = std::max<index_t>(tokens.dims[1].groups, 1);
-        table.first_row = state.out.begin(d + 2) / w;
+        table.first_row = (state.out.begin(d + 2) + w - 1) / w;
         table.all_rows  = of;
       }
     }
-    auto& bias        = state.bias;
-    const auto room   = [](const char* label, index_t count) {
+    auto& bias      = state.bias;
+    const auto room = [](const char* label, index_t count) {
       return typename std::remove_reference_t<decltype(bias)>::View(
           label, static_cast<std::size_t>(count));
     };
-    const index_t n   = tokens.tokens();
-    bias.heads        = table.heads;
-    bias.sum_heads    = heads;
-    bias.of_a_type    = of_a_type;
-    bias.tokens       = n;
-    bias.chunks       = BiasSums<float>::chunks_for(state.out.extent(0), of_a_type);
-    bias.values       = room("shard::attention bias", table.types * table.heads * n * n);
-    bias.tangents     = room("shard::attention bias tangent", table.types * table.heads * n * n);
-    bias.sums         = room("shard::attention bias sums",
-                             bias.chunks * table.types * heads * n * n);
+    const index_t n = tokens.tokens();
+    bias.heads      = table.heads;
+    bias.sum_heads  = heads;
+    bias.of_a_type  = of_a_type;
+    bias.tokens     = n;
+    bias.chunks     = BiasSums<float>::chunks_for(state.out.extent(0), of_a_type);
+    bias.values     = room("shard::attention bias", table.types * table.heads * n * n);
+    bias.tangents   = room("shard::attention bias tangent", table.types * table.heads * n * n);
+    bias.sums       = room("shard::attention bias sums", bias.chunks * table.types * heads * n * n);
     return table;
   }
 
@@ -331,12 +330,12 @@ struct GroupedAttention {
                                         state.bias.added(state.bias.values),
                                         state.bias.added(state.bias.tangents), true, true);
   }
-  template <class T, bool WantBias, bool WantQ, bool WantK, bool WantV, class Space, class S, class DQ, class DK,
-            class DV>
+  template <class T, bool WantBias, bool WantQ, bool WantK, bool WantV, class Space, class S,
+            class DQ, class DK, class DV>
   void pull(const Space& space, S& state, const DQ& dq, const DK& dk, const DV& dv,
             const Block<const T>& dy, const Block<const T> (&qkv)[3]) const {
-    using Kernels = AttentionKernels<Space, T>;
-    const auto a  = shape(state.out);
+    using Kernels                 = AttentionKernels<Space, T>;
+    const auto a                  = shape(state.out);
     const ScoreBias<const T> bias = state.bias.added(state.bias.values);
     if constexpr (WantBias || WantQ || WantK)
       Kernels::products(space, state.sums.data(), dy, owned_input(state.out), a);
@@ -365,9 +364,15 @@ struct GroupedAttention {
 ///   y[i] = sum over j in i's window of softmax over j of (scale q[i] . k[j]) v[j]
 ///
 /// With a `shift` s windows begin at point s and wrap round, as in Swin transformers (Liu et al.
-/// 2021). `masked` excludes pairs of points across the seam. Local if there is no shift and windows
-/// don't cross shards; else q, k and v are redistributed so that each window is on one rank, and y
-/// back.
+/// 2021). `masked` excludes pairs of points across the seam.
+///
+/// If the extent n isn't a multiple of the size w, the last windows are smaller. With `centred` the
+/// first ones are too, as in Aurora (Bodnar et al. 2025): after the shift, of the points that are
+/// missing, half (rounded down) are missing in front. And in a shifted dimension, masked or not,
+/// pairs of one of the last w points after the shift and one before them are excluded.
+///
+/// Local if there is no shift and windows don't cross shards; else q, k and v are redistributed so
+/// that each window is on one rank, and y back.
 template <int... Sizes>
 struct WindowAttention
     : impl::GroupedAttention<WindowAttention<Sizes...>, static_cast<int>(sizeof...(Sizes))> {
@@ -380,6 +385,8 @@ struct WindowAttention
   double scale  = 0.0;  ///< of the scores; 0: 1 / sqrt(features of a head)
   PerDim<index_t, static_cast<int>(sizeof...(Sizes))> shift{};  ///< points; any number
   PerDim<bool, static_cast<int>(sizeof...(Sizes))> masked{};    ///< excludes pairs across the seam
+  /// Windows end beyond both ends of the domain.
+  PerDim<bool, static_cast<int>(sizeof...(Sizes))> centred{};
 
  private:
   friend impl::GroupedAttention<WindowAttention, static_cast<int>(sizeof...(Sizes))>;
@@ -388,24 +395,33 @@ struct WindowAttention
   static constexpr index_t size(int d) { return sizes[static_cast<std::size_t>(d)]; }
   double masks() const {  // as one number: a bit for each dimension
     int bits = 0;
-    for (int d = 0; d < static_cast<int>(sizeof...(Sizes)); ++d) bits |= masked[d] ? 1 << d : 0;
+    for (int d = 0; d < static_cast<int>(sizeof...(Sizes)); ++d)
+      bits |= (masked[d] ? 1 << d : 0) | (centred[d] ? 8 << d : 0);
     return bits;
+  }
+  /// The points that the first window lacks.
+  index_t before(int d, index_t n) const {
+    return centred[d] ? (size(d) - n % size(d)) % size(d) / 2 : 0;
   }
   index_t turn(int d, index_t n) const { return n > 0 ? (shift[d] % n + n) % n : 0; }
   void require_extent(int, index_t) const {}
   bool moves(int d, const Partition& p) const {
-    return turn(d, p.size()) != 0 || !impl::fits_windows(p, size(d));
+    return turn(d, p.size()) != 0 || !impl::fits_windows(p, size(d), before(d, p.size()));
   }
   Partition home(int d, const Partition& p) const {
-    return impl::window_partition(p, size(d), turn(d, p.size()));
+    return impl::window_partition(p, size(d), turn(d, p.size()), before(d, p.size()));
   }
   impl::Reindexing reindexing(int d, const Partition& to) const {
     const int s = static_cast<int>(turn(d, to.size()));
     return {-s, s, {BoundaryKind::periodic}, {BoundaryKind::periodic}};
   }
   impl::TokenDim tokens(int d, index_t extent, index_t begin, index_t n) const {
-    impl::TokenDim t{(extent + size(d) - 1) / size(d), size(d), size(d), 1, extent};
-    if (masked[d] && turn(d, n) != 0) t.first_apart = n - turn(d, n) - begin;
+    const index_t lacks = begin == 0 && extent > 0 ? before(d, n) : 0;
+    impl::TokenDim t{(extent + lacks + size(d) - 1) / size(d), size(d), size(d), 1, extent};
+    t.before = lacks;
+    if (turn(d, n) == 0) return t;
+    if (masked[d]) t.first_apart = n - turn(d, n) - begin;
+    if (centred[d]) t.second_apart = n - size(d) - begin;
     return t;
   }
 };

@@ -68,6 +68,8 @@ struct Biased {
     bool relative[3] = {true, true, true};
     for (int d = 0; d < dims; ++d) relative[d + 3 - dims] = bias.relative(d, dims);
     s.table = attention.hold_bias(s.attention, bias.each_head, bias.each_row, relative);
+    if constexpr (Bias::each_row)
+      impl::require_extent("Biased", q.label(), "rows of windows", s.table.all_types, bias.types);
     return s;
   }
 
@@ -102,16 +104,16 @@ struct Biased {
   /// state must be unchanged since apply. Collective as apply.
   template <class Space, class S, class P, class G, class DQ, class DK, class DV, class DY, class Q,
             class K, class V>
-  void pullback(const Space& space, S& state, const P& parameters, const G& gradients,
-                const DQ& dq, const DK& dk, const DV& dv, const DY& dy, const Q& q, const K& k,
+  void pullback(const Space& space, S& state, const P& parameters, const G& gradients, const DQ& dq,
+                const DK& dk, const DV& dv, const DY& dy, const Q& q, const K& k,
                 const V& v) const {
     attention.template pullback_with_bias<is_wanted_v<G>>(space, state.attention, dq, dk, dv, dy, q,
                                                           k, v);
     if constexpr (is_wanted_v<G>) {
       const auto& held = state.attention.bias;
       impl::BiasKernels<Space, typename DY::non_const_value_type>::collect(
-          space, bias.table_gradient(space, state.bias, gradients), held.gradient(),
-          held.sum_heads, state.table);
+          space, bias.table_gradient(space, state.bias, gradients), held.gradient(), held.sum_heads,
+          state.table);
       bias.pull_table(space, state.bias, parameters, gradients);
     }
   }
@@ -174,6 +176,40 @@ struct RelativeBias : impl::TableOfParameters<2> {
     index_t rows = 1;
     for (const index_t w : sizes) rows *= 2 * w - 1;
     return {{"relative_position_bias_table", {rows, heads}, 0.02 * std::sqrt(3.0)}};
+  }
+};
+
+/// Pangu-Weather's earth-specific bias (Bi et al. 2023): another table for each row of windows. It
+/// depends on the difference of two points' longitudes (the last dimension) and on both latitudes
+/// and both heights. Windows that differ only in longitude share a table. The parameter is
+/// `earth_specific_bias` [(2 w_lon - 1) w_lat^2 w_height^2, types, heads], with types = the number
+/// of windows in height times that in latitude; a type is the window's number in height times the
+/// number in latitude plus its number in latitude (after a shift, those of the shifted windows).
+/// Points i and j read the row with the digits z_i + w_height z_j, lat_i + w_lat lat_j and lon_i -
+/// lon_j + w_lon - 1, the last one fastest. With one dimension of latitude the first is missing.
+///
+/// Every rank has all types' parameters, computes the bias of its own rows of windows only, and
+/// adds only to their gradients: without shards of longitude each gradient is whole on one rank.
+/// Initially uniform with the standard deviation 0.02.
+struct EarthBias : impl::TableOfParameters<3> {
+  index_t types = 1;  ///< rows of windows: ArgumentError if fields have others
+
+  static constexpr bool each_head = true;  ///< a number for each head
+  static constexpr bool each_row  = true;  ///< and each row of windows
+
+  /// A bias for this number of rows of windows.
+  constexpr EarthBias(index_t types_ = 1) : types(types_) {}
+
+  /// The last dimension counts by differences.
+  static constexpr bool relative(int d, int dims) { return d == dims - 1; }
+
+  /// The tables.
+  template <std::size_t Dims>
+  std::vector<ParameterShape> parameter_shapes(const std::array<index_t, Dims>& sizes,
+                                               index_t heads) const {
+    index_t rows = 2 * sizes[Dims - 1] - 1;
+    for (std::size_t d = 0; d + 1 < Dims; ++d) rows *= sizes[d] * sizes[d];
+    return {{"earth_specific_bias", {rows, types, heads}, 0.02 * std::sqrt(3.0)}};
   }
 };
 

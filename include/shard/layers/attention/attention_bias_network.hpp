@@ -57,16 +57,16 @@ struct BiasNetwork {
     const auto room = [&](const char* label, index_t count) {
       return View(label, static_cast<std::size_t>(count * rows));
     };
-    coordinates    = room("shard::bias coordinates", stages[0].in);
-    values         = room("shard::bias values", kept);
-    tangent        = room("shard::bias tangent", 3 * widest);
-    slopes[0]      = room("shard::bias slopes", widest);
-    slopes[1]      = room("shard::bias slopes", widest);
-    table          = room("shard::bias table", stages.back().out);
-    table_gradient = room("shard::bias table gradient", stages.back().out);
-    statistics     = Double("shard::bias statistics", static_cast<std::size_t>(norms * rows));
-    sums           = Double("shard::bias sums", static_cast<std::size_t>(2 * widest));
-    parts          = Double("shard::bias parts", CellPieces::room<Memory>(widest, rows, 2));
+    coordinates     = room("shard::bias coordinates", stages[0].in);
+    values          = room("shard::bias values", kept);
+    tangent         = room("shard::bias tangent", 3 * widest);
+    slopes[0]       = room("shard::bias slopes", widest);
+    slopes[1]       = room("shard::bias slopes", widest);
+    table           = room("shard::bias table", stages.back().out);
+    table_gradient  = room("shard::bias table gradient", stages.back().out);
+    statistics      = Double("shard::bias statistics", static_cast<std::size_t>(norms * rows));
+    sums            = Double("shard::bias sums", static_cast<std::size_t>(2 * widest));
+    parts           = Double("shard::bias parts", CellPieces::room<Memory>(widest, rows, 2));
     const auto host = Kokkos::create_mirror_view(coordinates);
     for (index_t d = 0; d < stages[0].in; ++d)
       for (index_t r = 0; r < rows; ++r)
@@ -83,9 +83,9 @@ struct BiasNetwork {
     for (const BiasStage& s : stages) {
       const index_t size = s.out * rows;
       const bool last    = &s == &stages.back();
-      LinearKernels<Space, T>::contract(space, last ? in_rows(linear, s.out) : across(linear, s.out),
-                                        as_const(across(in, s.in)), weight_of(s, weights),
-                                        s.bias ? weights + s.out * s.in : nullptr, 1);
+      LinearKernels<Space, T>::contract(
+          space, last ? in_rows(linear, s.out) : across(linear, s.out), as_const(across(in, s.in)),
+          weight_of(s, weights), s.bias ? weights + s.out * s.in : nullptr, 1);
       out = linear;
       if (s.norm) {
         const T* const w = weights + s.linear_count();
@@ -193,7 +193,8 @@ struct BiasNetwork {
         NormKernels<Space, T>::fold_parameters(space, norm_gradient, norm_gradient + s.out,
                                                sums.data(), 1, s.out);
         T* const to = slopes[next++ % 2].data();
-        ChannelKernels<Space, T>::norm_pullback(space, block(to, s.out), dy, x, figures, norm, true);
+        ChannelKernels<Space, T>::norm_pullback(space, block(to, s.out), dy, x, figures, norm,
+                                                true);
         slope = to;
       }
       const T* const in = at == 0 ? coordinates.data() : output_of(stages[at - 1], linear);
@@ -299,8 +300,7 @@ struct NetworkBias {
   template <class Space, class T, class Memory, class P, class TP>
   const T* table_tangent(const Space& space, const BiasNetwork<T, Memory>& network,
                          const P& parameters, const TP& tangents) const {
-    const T* const result =
-        network.push(space, parameters.values.data(), tangents.values.data());
+    const T* const result = network.push(space, parameters.values.data(), tangents.values.data());
     if (Bias::most == 0.0) return result;
     BiasKernels<Space, T>::bound_derivative(space, network.table_gradient.data(), result,
                                             network.table.data(), count(network), Bias::most);
@@ -376,8 +376,8 @@ struct DynamicBias : impl::NetworkBias<DynamicBias> {
 /// (or by that of `pretrained`), times 8, and then sign(c) log2(1 + |c|) / 3. Parameters
 /// `cpb_mlp.0.weight`, `cpb_mlp.0.bias` and `cpb_mlp.2.weight`.
 struct ContinuousBias : impl::NetworkBias<ContinuousBias> {
-  index_t width                      = 512;  ///< of the hidden layer
-  std::array<index_t, 2> pretrained{};       ///< the windows of the training; 0: the same
+  index_t width = 512;                  ///< of the hidden layer
+  std::array<index_t, 2> pretrained{};  ///< the windows of the training; 0: the same
 
   static constexpr bool each_head = true;  ///< a number for each head
   static constexpr double most    = 16.0;  ///< biases are in (0, 16)
@@ -393,8 +393,8 @@ struct ContinuousBias : impl::NetworkBias<ContinuousBias> {
             {width, heads, false, false, false, "cpb_mlp.2", ""}};
   }
   double coordinate(const std::array<index_t, 2>& sizes, index_t row, index_t d) const {
-    const auto at      = static_cast<std::size_t>(d);
-    const index_t w    = sizes[at], across = 2 * sizes[1] - 1;
+    const auto at   = static_cast<std::size_t>(d);
+    const index_t w = sizes[at], across = 2 * sizes[1] - 1;
     const index_t of   = pretrained[at] > 0 ? pretrained[at] : w;
     const double place = static_cast<double>((d == 0 ? row / across : row % across) - (w - 1));
     const double c     = of > 1 ? 8.0 * place / static_cast<double>(of - 1) : 0.0;

@@ -122,8 +122,8 @@ struct RingAttention {
             is_wanted_v<TV> ? owned_input(here[3]) : impl::no_block<T>()};
         impl::AttentionKernels<Space, T>::tangent(
             space, impl::owned_block(impl::local(ty)), state.sums.data(), owned_input(state.out),
-            {owned_input(q), owned_input(here[0]), owned_input(here[1])}, tangents, shape(q, step), {},
-            {}, step == 0, step + 1 == ranks);
+            {owned_input(q), owned_input(here[0]), owned_input(here[1])}, tangents, shape(q, step),
+            {}, {}, step == 0, step + 1 == ranks);
       };
       meanwhile(space, state, step, step + 1 < ranks ? given | with : 0U, tangent);
     }
@@ -158,8 +158,8 @@ struct RingAttention {
           impl::Block<T> to_k, to_v;
           if constexpr (is_wanted_v<DK>) to_k = impl::owned_block(impl::local(here[2]));
           if constexpr (is_wanted_v<DV>) to_v = impl::owned_block(impl::local(here[3]));
-          Kernels::pullback_keys(space, to_k, to_v, state.sums.data(), owned_input(dy), qkv, a,
-                                 {}, step == 0);
+          Kernels::pullback_keys(space, to_k, to_v, state.sums.data(), owned_input(dy), qkv, a, {},
+                                 step == 0);
         }
         meanwhile(space, state, step, with | (step + 1 < ranks ? given : 0U), [] {});
       }

@@ -58,10 +58,9 @@ struct HeadNormSteps {
       return Kokkos::View<double*, Memory>(label, count);
     };
     const index_t norms = x.extent(0) * s.heads;
-    s.statistics        = doubles("shard::norm statistics",
-                                  static_cast<std::size_t>(2 * norms * s.cells));
-    s.sums  = doubles("shard::norm sums", static_cast<std::size_t>(2 * norms * s.features));
-    s.parts = doubles("shard::norm parts", CellPieces::room<Memory>(s.features, s.cells, 2));
+    s.statistics = doubles("shard::norm statistics", static_cast<std::size_t>(2 * norms * s.cells));
+    s.sums       = doubles("shard::norm sums", static_cast<std::size_t>(2 * norms * s.features));
+    s.parts      = doubles("shard::norm parts", CellPieces::room<Memory>(s.features, s.cells, 2));
     return s;
   }
 
@@ -196,9 +195,9 @@ struct HeadNorm {
     if constexpr (is_wanted_v<G>)
       if (norm.affine) {
         steps<DY>().sum(space, state, impl::owned_input(dy), impl::owned_input(x));
-        impl::NormKernels<Space, T>::fold_parameters(
-            space, gradients.weight.data(), gradients.bias.data(), state.sums.data(),
-            x.extent(0) * state.heads, state.features);
+        impl::NormKernels<Space, T>::fold_parameters(space, gradients.weight.data(),
+                                                     gradients.bias.data(), state.sums.data(),
+                                                     x.extent(0) * state.heads, state.features);
       }
     if constexpr (is_wanted_v<DX>) {
       impl::require_same_owners(name, x, dx);
@@ -277,9 +276,8 @@ struct CosineNorm {
   void apply(const Space& space, S& state, const P& parameters, const Y& y, const X& x) const {
     using T = typename Y::non_const_value_type;
     impl::require_same_owners(name, x, y);
-    impl::HeadNormKernels<Space, T>::factors(space, state.factors.data(),
-                                             logs<T>(state, parameters), state.heads,
-                                             state.features);
+    impl::HeadNormKernels<Space, T>::factors(
+        space, state.factors.data(), logs<T>(state, parameters), state.heads, state.features);
     steps<T>(state).apply(space, state, impl::owned_block(impl::local(y)), impl::owned_input(x),
                           weights<T>(state));
     mark_written(space, y);

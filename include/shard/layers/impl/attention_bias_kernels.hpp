@@ -16,8 +16,8 @@ namespace shard::impl {
 struct BiasTable {
   index_t tokens[3] = {1, 1, 1};  ///< of a window
   bool relative[3]  = {true, true, true};
-  index_t heads = 1, first_head = 0, all_heads = 1;      ///< this rank's, and of the table
-  index_t types = 1, all_types = 1;                      ///< this rank's, and of the table
+  index_t heads = 1, first_head = 0, all_heads = 1;  ///< this rank's, and of the table
+  index_t types = 1, all_types = 1;                  ///< this rank's, and of the table
   /// A type is a layer and a row of windows, along the first and the last but one dimension.
   index_t rows_here = 1, first_row = 0, all_rows = 1, first_layer = 0;
 
@@ -68,8 +68,8 @@ template <class Space, class T>
 struct BiasKernels : RequireLayerKernels<Space> {
   /// values[type][head][query][key] from a table.
   static void expand(const Space& space, T* values, const T* table, const BiasTable& shape);
-  /// table += the sums of the scores' gradients over the pairs that read each value, in double. They
-  /// are of `heads` heads; if the table has one for all, over heads too.
+  /// table += the sums of the scores' gradients over the pairs that read each value, in double.
+  /// They are of `heads` heads; if the table has one for all, over heads too.
   static void collect(const Space& space, T* table, const BiasSums<T>& sums, index_t heads,
                       const BiasTable& shape);
   /// y = most / (1 + exp(-x))

@@ -15,13 +15,15 @@
 namespace shard::impl {
 
 /// The tokens of groups along one dimension of a block: token t of group g is point g *
-/// group_stride + t * token_stride, if there is such a point.
+/// group_stride + t * token_stride - before, if there is such a point.
 struct TokenDim {
   index_t groups = 1, tokens = 1;
   index_t group_stride = 1, token_stride = 1;
   index_t cells = 1;
   /// Excludes pairs of a token from this point on and one before it.
-  index_t first_apart = std::numeric_limits<index_t>::max();
+  index_t first_apart  = std::numeric_limits<index_t>::max();
+  index_t second_apart = std::numeric_limits<index_t>::max();  ///< the same
+  index_t before       = 0;  ///< tokens of the first group before the first point
 };
 
 /// The tokens of a block, the last dimension fastest.
@@ -117,10 +119,12 @@ struct AttentionKernels : RequireLayerKernels<Space> {
                             const ScoreBias<const T>& bias, bool first);
 };
 
-/// Whether each part of n points begins and ends with a window of w points, counted from point 0.
-bool fits_windows(const Partition& cells, index_t w);
-/// Begins rounded to the nearest windows of points rotated by `shift`: point i was point i + shift.
-Partition window_partition(const Partition& cells, index_t w, index_t shift);
+/// Whether each part of n points begins and ends with a window of w points, the first of which has
+/// `before` of them before point 0.
+bool fits_windows(const Partition& cells, index_t w, index_t before);
+/// Begins rounded to the nearest such windows of points rotated by `shift`: point i was point i +
+/// shift.
+Partition window_partition(const Partition& cells, index_t w, index_t shift, index_t before);
 /// Begins rounded down to multiples of w, so that a part has whole groups of w points, N / w apart.
 Partition comb_partition(const Partition& cells, index_t w);
 /// The points of those groups: of each part of `groups`, a comb_partition, the points of each

@@ -21,8 +21,8 @@ struct HeadNormKernels : RequireLayerKernels<Space> {
   static void factors(const Space& space, T* factors, const T* logs, index_t heads,
                       index_t features);
   /// Their tangents.
-  static void factor_tangents(const Space& space, T* tangents, const T* log_tangents,
-                              const T* logs, index_t heads, index_t features);
+  static void factor_tangents(const Space& space, T* tangents, const T* log_tangents, const T* logs,
+                              index_t heads, index_t features);
   /// log_gradients[h] += the gradient, from sums [batch][head][feature][2] of which the second is
   /// that of dy xhat. It is summed in double, batch entries first.
   static void add_log_gradients(const Space& space, T* log_gradients, const double* sums,
