@@ -35,6 +35,12 @@ bool use_training(const shard::Mesh<Lat, Lon>& mesh) {
   AdamW<float> adam(count);
   sgd(space, values.values(), gradients.values());
   adam(space, values.values(), gradients.values());
+  EMA<float> ema(values);
+  ema(space, values.values());
+  ema.swap(space, values.values());
+  const GradientSum<float> sum(x, count);
+  AdamW<float> of_part(sum.part().count);
+  sum.step(space, of_part, values.values(), gradients.values());
   round_values(space, values.values(), values.values(), LowPrecision::half);
   Checkpoint state(mesh.communicator());
   index_t step = 0;
@@ -42,6 +48,8 @@ bool use_training(const shard::Mesh<Lat, Lon>& mesh) {
   state.add("model", values);
   state.add("sgd", sgd);
   state.add("adam", adam);
+  state.add("ema", ema);
+  state.add("part", sum.part(), of_part);
   state.add("scale", scale);
   state.add("step", step);
   state.save("state");
