@@ -18,7 +18,7 @@ std::string scaled_by(const CollectiveCall& call) {
 
 /// Each rank reduces its share of all ranks' values.
 template <class Space>
-TransferStep reduce_shares(const Collective<Space>& all, const PieceBox& whole) {
+TransferStep reducing_shares(const Collective<Space>& all, const PieceBox& whole) {
   const int me   = all.coordinate();
   BoxRoute route = all.combining(all.reduction());
   route.keep(all.share(whole, me), all.share(whole, me), me);
@@ -32,8 +32,8 @@ TransferStep reduce_shares(const Collective<Space>& all, const PieceBox& whole) 
 /// Each rank sends its share to the ranks that need it: to all but `from_root`, which has
 /// everything; or only to `to_root` if that isn't -1.
 template <class Space>
-TransferStep gather_shares(const Collective<Space>& all, const PieceBox& whole, int from_root,
-                           int to_root) {
+TransferStep gathering_shares(const Collective<Space>& all, const PieceBox& whole, int from_root,
+                              int to_root) {
   const int me   = all.coordinate();
   BoxRoute route = all.copying(2);
   route.keep(all.share(whole, me), all.share(whole, me), 0, 1);
@@ -67,8 +67,8 @@ void Collectives<Space>::all_reduce(const Space& space, const CollectiveCall& ca
     const PieceBox whole = all.whole(call.to);
     Steps steps;
     if (!all.is_small()) {
-      steps.push_back(reduce_shares(all, whole));
-      steps.push_back(gather_shares(all, whole, -1, -1));
+      steps.push_back(reducing_shares(all, whole));
+      steps.push_back(gathering_shares(all, whole, -1, -1));
       return steps;
     }
     BoxRoute route = all.combining(all.reduction());
@@ -80,6 +80,28 @@ void Collectives<Space>::all_reduce(const Space& space, const CollectiveCall& ca
     steps.push_back(route.step());
     return steps;
   });
+}
+
+template <class Space>
+void Collectives<Space>::reduce_shares(const Space& space, const CollectiveCall& call) {
+  Collective all(space, call);
+  all.add_to_key("reduce");
+  const auto check = [&] {
+    all.agree(scaled_by(call));
+    all.require_same();
+  };
+  all.run(check, [&] { return Steps{reducing_shares(all, all.whole(call.to))}; });
+}
+
+template <class Space>
+void Collectives<Space>::gather_shares(const Space& space, const CollectiveCall& call) {
+  Collective all(space, call);
+  all.add_to_key("gather");
+  const auto check = [&] {
+    all.agree("");
+    all.require_same();
+  };
+  all.run(check, [&] { return Steps{gathering_shares(all, all.whole(call.to), -1, -1)}; });
 }
 
 template <class Space>
@@ -201,7 +223,7 @@ void Collectives<Space>::broadcast(const Space& space, const CollectiveCall& cal
     }
     Steps steps;
     steps.push_back(route.step());
-    if (!in_one_step) steps.push_back(gather_shares(all, whole, call.root, -1));
+    if (!in_one_step) steps.push_back(gathering_shares(all, whole, call.root, -1));
     return steps;
   });
 }
@@ -219,8 +241,8 @@ void Collectives<Space>::reduce(const Space& space, const CollectiveCall& call) 
     const bool root      = all.coordinate() == call.root;
     Steps steps;
     if (!all.is_small()) {
-      steps.push_back(reduce_shares(all, whole));
-      steps.push_back(gather_shares(all, whole, -1, call.root));
+      steps.push_back(reducing_shares(all, whole));
+      steps.push_back(gathering_shares(all, whole, -1, call.root));
     } else {
       BoxRoute route = all.combining(all.reduction());
       if (root) {

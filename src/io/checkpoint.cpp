@@ -246,6 +246,20 @@ impl::CheckpointArray Checkpoint::whole(const std::string& name, std::string typ
   return array;
 }
 
+impl::CheckpointArray Checkpoint::part_of_array(impl::CheckpointArray array,
+                                                const ParameterPart& part) {
+  if (array.extent[0] != part.count)
+    impl::throw_argument("Checkpoint::add",
+                         {impl::json_text(array.name), " has ", impl::text(array.extent[0]),
+                          " values, the part has ", impl::text(part.count)});
+  array.global[0]  = part.whole;
+  array.begin[0]   = part.begin;
+  array.replicated = false;
+  array.copies     = part.copies;
+  array.writes     = part.is_first;
+  return array;
+}
+
 void Checkpoint::put(impl::CheckpointArray array, std::shared_ptr<impl::CheckpointMemory> memory) {
   for (const impl::CheckpointArray& other : arrays_)
     if (other.name == array.name)

@@ -137,6 +137,39 @@ struct ScaleGradientsKernel {
   }
 };
 
+/// As torch.lerp, which from a rate of 1/2 on starts at the other end.
+template <class T>
+struct AverageKernel {
+  T* average;
+  const T* values;
+  T rate;
+
+  KOKKOS_FUNCTION void operator()(index_t i) const {
+    const T step = values[i] - average[i];
+    average[i]   = rate < T(0.5) ? average[i] + rate * step : values[i] - step * (T(1) - rate);
+  }
+  void run(index_t begin, index_t end) const {
+    const AverageKernel f = *this;
+    for (index_t i = begin; i < end; ++i) f(i);
+  }
+};
+
+template <class T>
+struct SwapValuesKernel {
+  T* some;
+  T* others;
+
+  KOKKOS_FUNCTION void operator()(index_t i) const {
+    const T value = some[i];
+    some[i]       = others[i];
+    others[i]     = value;
+  }
+  void run(index_t begin, index_t end) const {
+    const SwapValuesKernel f = *this;
+    for (index_t i = begin; i < end; ++i) f(i);
+  }
+};
+
 /// A host's work item: many values, in one loop.
 template <class Functor>
 struct ValueRuns {
@@ -304,6 +337,18 @@ template <class Space, class T>
 void OptimiserKernels<Space, T>::scale(const Space& space, T* values, index_t count,
                                        double factor) {
   launch_values("shard::scale gradients", space, count, ScaleGradientsKernel<T>{values, factor});
+}
+
+template <class Space, class T>
+void OptimiserKernels<Space, T>::average(const Space& space, T* average, const T* values,
+                                         index_t count, double rate) {
+  launch_values("shard::average", space, count,
+                AverageKernel<T>{average, values, static_cast<T>(rate)});
+}
+
+template <class Space, class T>
+void OptimiserKernels<Space, T>::swap(const Space& space, T* some, T* others, index_t count) {
+  launch_values("shard::swap values", space, count, SwapValuesKernel<T>{some, others});
 }
 
 template <class Space, class T>

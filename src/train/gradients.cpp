@@ -1,11 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include <algorithm>
 #include <cstddef>
 #include <vector>
 
 #include "shard/base/impl/watchdog.hpp"
 #include "shard/train/gradient_norm.hpp"
+#include "shard/train/gradient_sum.hpp"
 
 namespace shard::impl {
+
+ValueRange share_of(const ValueRange& range, const MeshState& mesh, int axis) {
+  const index_t parts = axis < 0 ? mesh.size() : mesh.extent(axis),
+                part  = axis < 0 ? mesh.rank() : mesh.coordinate(axis);
+  const index_t first = range.count * part / parts, last = range.count * (part + 1) / parts;
+  return {range.begin + first, last - first};
+}
+
+ParameterPart part_of(index_t count, const MeshState& mesh, const RankGroup& group) {
+  const std::vector<int> axes = group.axes();
+  ValueRange mine{0, count};
+  for (const int axis : axes) mine = share_of(mine, mesh, axis);
+  bool is_first = true;  // along the axes that the group doesn't have
+  for (int a = 0; a < mesh.axes(); ++a)
+    if (group.size() < mesh.size() && std::find(axes.begin(), axes.end(), a) == axes.end())
+      is_first = is_first && mesh.coordinate(a) == 0;
+  return {mine.begin, mine.count, count, mesh.size() / group.size(), is_first};
+}
 
 double sum_in_rank_order(MPI_Comm comm, double mine) {
   int size = 1;

@@ -14,6 +14,21 @@
 struct Lat;
 struct Lon;
 
+/// A layer with a computed weight.
+template <class Layer>
+void use_weights(const shard::Mesh<Lat, Lon>& mesh, const Layer& layer) {
+  using namespace shard;
+  using Field = ShardedView<float****, Kokkos::LayoutRight, ShardDim<2, Lat, Halo<1>>,
+                            ShardDim<3, Lon, Halo<1>, Periodic>>;
+  const Kokkos::DefaultExecutionSpace space;
+  const Field x("x", mesh, {1, 2, 8, 8}), y = x.like("y"), dx = x.like("dx");
+  const auto p = make_parameters<float>(layer, "p"), g = make_parameters<float>(layer, "g");
+  initialise(space, layer, p, 1, 0);
+  auto state = layer.state(x);
+  layer.apply(space, state, p, y, x);
+  layer.pullback(space, state, p, g, dx, y, x);
+}
+
 bool use_training(const shard::Mesh<Lat, Lon>& mesh) {
   using namespace shard;
   using Field = ShardedView<float***, Kokkos::LayoutRight, ShardDim<1, Lat, Halo<1>>,
@@ -25,6 +40,9 @@ bool use_training(const shard::Mesh<Lat, Lon>& mesh) {
   ParameterArena<float> values("values", count), gradients("gradients", count);
   values.take("0", layer);
   gradients.take("0", layer);
+  use_weights(mesh, LowRank<Conv<Kernel<3, 3>, Padding<1, 1>>>({2, 2}));
+  use_weights(mesh, SpectralNorm<Conv<Kernel<3, 3>, Padding<1, 1>>>({2, 2}));
+  use_weights(mesh, WeightNorm<Conv<Kernel<3, 3>, Padding<1, 1>>>({2, 2}));
   GradientBuckets<float> buckets(x, gradients);
   buckets.ready(space, "0");
   buckets.finish(space);
@@ -35,6 +53,12 @@ bool use_training(const shard::Mesh<Lat, Lon>& mesh) {
   AdamW<float> adam(count);
   sgd(space, values.values(), gradients.values());
   adam(space, values.values(), gradients.values());
+  EMA<float> ema(values);
+  ema(space, values.values());
+  ema.swap(space, values.values());
+  const GradientSum<float> sum(x, count);
+  AdamW<float> of_part(sum.part().count);
+  sum.step(space, of_part, values.values(), gradients.values());
   round_values(space, values.values(), values.values(), LowPrecision::half);
   Checkpoint state(mesh.communicator());
   index_t step = 0;
@@ -42,6 +66,8 @@ bool use_training(const shard::Mesh<Lat, Lon>& mesh) {
   state.add("model", values);
   state.add("sgd", sgd);
   state.add("adam", adam);
+  state.add("ema", ema);
+  state.add("part", sum.part(), of_part);
   state.add("scale", scale);
   state.add("step", step);
   state.save("state");

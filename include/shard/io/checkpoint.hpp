@@ -18,6 +18,7 @@
 #include "shard/exchange/stale.hpp"
 #include "shard/io/safetensors.hpp"
 #include "shard/model/parameter_arena.hpp"
+#include "shard/model/parameter_part.hpp"
 #include "shard/view/copy.hpp"
 #include "shard/view/sharded_view.hpp"
 
@@ -126,12 +127,8 @@ class Checkpoint {
   /// A plain View with one dimension, the same on every rank.
   template <class T, class... Properties>
   void add(const std::string& name, const Kokkos::View<T*, Properties...>& view) {
-    const auto host   = Kokkos::create_mirror_view(view);
-    const auto memory = std::make_shared<
-        impl::MirroredMemory<Kokkos::View<T*, Properties...>, std::decay_t<decltype(host)>>>(view,
-                                                                                             host);
-    put(whole(name, impl::type_in_file<T>(), {static_cast<index_t>(view.extent(0))}, host.data()),
-        memory);
+    const auto count = static_cast<index_t>(view.extent(0));
+    add_view(view, [&](T* data) { return whole(name, impl::type_in_file<T>(), {count}, data); });
   }
   /// A field's owned points, by global index. The halo isn't saved; after load it is stale (see
   /// mark_written). The file has the elements of an index space in the order of their global ids:
@@ -167,6 +164,25 @@ class Checkpoint {
     stateful.for_each_state([&](const char* what, auto& part) { add(name + "." + what, part); });
   }
 
+  /// The same for an optimiser of a part of the values (see GradientSum::step). The file has the
+  /// state of all parts, as that of an optimiser of all values. So it can be restored with other
+  /// parts, or without.
+  template <class Stateful>
+  requires requires(Stateful& s) { s.for_each_state(impl::AnyState{}); }
+  void add(const std::string& name, const ParameterPart& part, Stateful& stateful) {
+    stateful.for_each_state([&](const char* what, auto& state) {
+      const std::string full = name + "." + what;
+      if constexpr (Kokkos::is_view<std::decay_t<decltype(state)>>::value)
+        add_view(state, [&](auto* data) {
+          return part_of_array(whole(full, impl::type_in_file<std::decay_t<decltype(*data)>>(),
+                                     {static_cast<index_t>(state.extent(0))}, data),
+                               part);
+        });
+      else
+        add(full, state);
+    });
+  }
+
   /// Writes everything into a temporary file beside `path` and renames it when it is on the disk,
   /// so `path` is always the old file or a complete one. Each rank writes its part of the file, so
   /// all ranks must see the folder. Collective; fences Kokkos. Throws on every rank: IoError if the
@@ -191,6 +207,16 @@ class Checkpoint {
   }
   static impl::CheckpointArray whole(const std::string& name, std::string type,
                                      const std::vector<index_t>& extents, std::byte* data);
+  /// Throws ArgumentError unless the array has the part's number of values.
+  static impl::CheckpointArray part_of_array(impl::CheckpointArray array,
+                                             const ParameterPart& part);
+  /// Adds a View; `array_of` makes its array from the host's memory.
+  template <class View, class ArrayOf>
+  void add_view(const View& view, const ArrayOf& array_of) {
+    const auto host = Kokkos::create_mirror_view(view);
+    put(array_of(host.data()),
+        std::make_shared<impl::MirroredMemory<View, std::decay_t<decltype(host)>>>(view, host));
+  }
   void put(impl::CheckpointArray array, std::shared_ptr<impl::CheckpointMemory> memory);
   std::string described() const;
 

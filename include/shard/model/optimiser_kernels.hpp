@@ -46,6 +46,9 @@ struct OptimiserKernels {
   static void sgd(const Space& space, T* values, const T* gradients, T* velocity, index_t count,
                   const SgdStep& step);
   static void scale(const Space& space, T* values, index_t count, double factor);
+  /// average += rate (values - average)
+  static void average(const Space& space, T* average, const T* values, index_t count, double rate);
+  static void swap(const Space& space, T* some, T* others, index_t count);
   /// sums[b] = the sum of the squares of block b of sum_blocks(count).
   static void squares(const Space& space, double* sums, const T* values, index_t count);
   static void round(const Space& space, T* to, const T* from, index_t count, LowPrecision format);

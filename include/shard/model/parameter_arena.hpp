@@ -38,6 +38,13 @@ class ParameterArena {
   /// Allocates `count` values (the sum of the layers' parameter_count), set to zero. Local.
   ParameterArena(const std::string& label, index_t count)
       : values_(label, static_cast<std::size_t>(count)) {}
+  /// A new arena with the same arrays, set to zero. Local.
+  ParameterArena like(const std::string& label) const {
+    ParameterArena made(label, static_cast<index_t>(values_.extent(0)));
+    made.entries_ = entries_;
+    made.used_    = used_;
+    return made;
+  }
 
   /// The parameters of the next layer. Throws ArgumentError if the arena is full.
   template <class Layer>

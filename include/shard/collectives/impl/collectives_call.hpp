@@ -54,6 +54,10 @@ struct CollectiveCall {
 template <class Space>
 struct Collectives {
   static void all_reduce(const Space& space, const CollectiveCall& call);
+  /// The two halves of all_reduce: each rank reduces its share of a View with one dimension, which
+  /// is share_of; and each rank gets all shares.
+  static void reduce_shares(const Space& space, const CollectiveCall& call);
+  static void gather_shares(const Space& space, const CollectiveCall& call);
   static void all_gather(const Space& space, const CollectiveCall& call);
   static void reduce_scatter(const Space& space, const CollectiveCall& call);
   static void all_to_all(const Space& space, const CollectiveCall& call);
