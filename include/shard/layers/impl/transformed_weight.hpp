@@ -21,7 +21,7 @@ namespace shard::impl {
 
 /// The arrays of parameter_shapes(), in that order.
 template <class T, class Memory>
-struct ParameterArrays {
+struct TransformedParameters {
   using value_type = T;
   std::array<Kokkos::View<T*, Kokkos::LayoutRight, Memory>, 3> arrays;
 };
@@ -65,7 +65,7 @@ struct TransformedWeight : SameWindow<Layer> {
   static constexpr bool has_transformed_weight = true;
 
   template <class T, class Memory = Kokkos::DefaultExecutionSpace::memory_space>
-  using Parameters = ParameterArrays<T, Memory>;
+  using Parameters = TransformedParameters<T, Memory>;
 
   Layer layer;
 
