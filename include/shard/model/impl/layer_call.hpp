@@ -47,6 +47,12 @@ struct StateOf {
                         std::make_index_sequence<inputs>{}));
 };
 
+/// Whether a layer takes replicated values beside a sharded one, its first input.
+template <class Layer>
+inline constexpr bool broadcasts_v = requires {
+  requires Layer::broadcasts;
+};
+
 /// A layer's output partitions: from those of all inputs, from the first one's, or those.
 template <class Layer, class Partitions, class... More>
 Partitions partitions_after(const Layer& layer, const Partitions& input, const More&... more) {

@@ -71,7 +71,7 @@ class Recorder {
     };
     std::vector<bool> passed;
     (passed.push_back(passes(passed.size(), input)), ...);
-    if constexpr (!requires { requires M::layer_type::broadcasts; }) require_same_kind({input...});
+    if constexpr (!broadcasts_v<typename M::layer_type>) require_same_kind({input...});
     const int output =
         record<typename OneRecord::Wants>(std::make_unique<OneRecord>(module), {input...},
                                           partitions, std::move(passed), OneRecord::reads());
