@@ -92,6 +92,7 @@ namespace shard {}
 #include "shard/reduce/reduction_operations.hpp"
 #include "shard/reduce/reductions.hpp"
 #include "shard/train/adam.hpp"
+#include "shard/train/edm.hpp"
 #include "shard/train/ema.hpp"
 #include "shard/train/gradient_buckets.hpp"
 #include "shard/train/gradient_norm.hpp"
