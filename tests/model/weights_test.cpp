@@ -14,6 +14,16 @@ namespace shard::testing {
 
 namespace {
 
+struct Net {
+  SpectralNorm<Conv3> first{Conv3{3, 3}};
+  std::vector<LowRank<Conv1>> more{LowRank<Conv1>(Conv1{3, 3}, 2), LowRank<Conv1>(Conv1{3, 3}, 2)};
+  auto operator()(auto& m, const auto& x) const {
+    auto h = m.run(first, x);
+    for (const auto& layer : more) h = m.run(Add{}, h, m.run(layer, h));
+    return h;
+  }
+};
+
 using Up4 = ConvTranspose<Kernel<4, 4>, Stride<2, 2>, Padding<1, 1>>;
 
 /// sin(phase + 0.37 i (1 + i % 5))
@@ -156,6 +166,27 @@ TEST(SpectralNorm, begins_with_unit_vectors_and_the_layers_weight) {
     for (const double v : values) square += v * v;
     EXPECT_NEAR(square, 1.0, 1e-14) << name;
   }
+}
+
+/// In a struct the names are those of the members.
+TEST(SpectralNorm, in_structs) {
+  const auto model = shard::model<double>(Net{});
+  model.initialise(Space(), 3);
+  std::vector<std::string> names;
+  for (const auto& e : model.parameters().entries()) names.push_back(e.name);
+  for (const auto& e : model.buffers().entries()) names.push_back(e.name);
+  EXPECT_EQ(names, (std::vector<std::string>{"first.weight_orig", "first.bias", "more.0.lora_A",
+                                             "more.0.lora_B", "more.1.lora_A", "more.1.lora_B",
+                                             "first.weight_u", "first.weight_v", "more.0.weight",
+                                             "more.0.bias", "more.1.weight", "more.1.bias"}));
+  std::vector<Results> found;
+  for (const MPI_Comm comm : {MPI_COMM_SELF, MPI_COMM_WORLD}) {
+    const Mesh<Lat, Lon> mesh(comm, {0, 0});
+    model.initialise(Space(), 3);
+    found.push_back(run(domain_parallel<Lat, Lon>(model, mesh), {2, 3, 9, 8}));
+    Kokkos::deep_copy(model.gradients().values(), 0.0);
+  }
+  expect_near(found[1], found[0], 1e-12);
 }
 
 TEST(WeightNorm, roll_outs_as_pytorch) {
