@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Layers whose weight is a function of other parameters: spectral norm, weight norm, low rank.
+#include "shard/layers/weights/icnr.hpp"
 #include "shard/layers/weights/low_rank.hpp"
 #include "shard/layers/weights/spectral_norm.hpp"
 #include "shard/layers/weights/weight_norm.hpp"
@@ -295,6 +296,26 @@ TEST(LowRank, refuses_other_layers) {
                  LowRank<Conv1>(Conv1{4, 4, 2});
                }),
                {"LowRank", "2 groups"});
+}
+
+/// Before the first step a shuffle's output points of one input point are equal.
+TEST(ICNR, begins_as_nearest_upsampling) {
+  const Mesh<Lat, Lon> mesh(MPI_COMM_WORLD, {0, 0});
+  const auto model = sequential<double>(named<"conv">(Conv3{3, 8}), PixelShuffle<2, 2>{});
+  const auto plain = sequential<double>(named<"conv">(Conv3{3, 8}));
+  const Space space;
+  initialise_icnr(space, Conv3{3, 8}, model.get<"conv">().parameters(), 4, 7, 0);
+  initialise(space, Conv3{3, 8}, plain.get<"conv">().parameters(), 7, 0);
+  const auto y = run(domain_parallel<Lat, Lon>(model, mesh), {1, 3, 5, 4}).y,
+             x = run(domain_parallel<Lat, Lon>(plain, mesh), {1, 3, 5, 4}).y;
+  for (std::size_t c = 0; c < 2; ++c)
+    for (std::size_t i = 0; i < 10; ++i)
+      for (std::size_t j = 0; j < 8; ++j)
+        EXPECT_EQ(y[(c * 10 + i) * 8 + j], x[(4 * c * 5 + i / 2) * 4 + j / 2]);
+  expect_parts(message_thrown_by<ArgumentError>([&] {
+                 initialise_icnr(space, Conv3{3, 8}, plain.get<"conv">().parameters(), 3, 7, 0);
+               }),
+               {"initialise_icnr", "8 output channels", "groups of 3"});
 }
 
 /// A Linear on its own, without a model.
