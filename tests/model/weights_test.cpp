@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Layers whose weight is a function of other parameters: spectral norm, weight norm, low rank.
+#include "shard/layers/weights/icnr.hpp"
 #include "shard/layers/weights/low_rank.hpp"
 #include "shard/layers/weights/spectral_norm.hpp"
 #include "shard/layers/weights/weight_norm.hpp"
@@ -13,6 +14,16 @@
 namespace shard::testing {
 
 namespace {
+
+struct Net {
+  SpectralNorm<Conv3> first{Conv3{3, 3}};
+  std::vector<LowRank<Conv1>> more{LowRank<Conv1>(Conv1{3, 3}, 2), LowRank<Conv1>(Conv1{3, 3}, 2)};
+  auto operator()(auto& m, const auto& x) const {
+    auto h = m.run(first, x);
+    for (const auto& layer : more) h = m.run(Add{}, h, m.run(layer, h));
+    return h;
+  }
+};
 
 using Up4 = ConvTranspose<Kernel<4, 4>, Stride<2, 2>, Padding<1, 1>>;
 
@@ -158,6 +169,27 @@ TEST(SpectralNorm, begins_with_unit_vectors_and_the_layers_weight) {
   }
 }
 
+/// In a struct the names are those of the members.
+TEST(SpectralNorm, in_structs) {
+  const auto model = shard::model<double>(Net{});
+  model.initialise(Space(), 3);
+  std::vector<std::string> names;
+  for (const auto& e : model.parameters().entries()) names.push_back(e.name);
+  for (const auto& e : model.buffers().entries()) names.push_back(e.name);
+  EXPECT_EQ(names, (std::vector<std::string>{"first.weight_orig", "first.bias", "more.0.lora_A",
+                                             "more.0.lora_B", "more.1.lora_A", "more.1.lora_B",
+                                             "first.weight_u", "first.weight_v", "more.0.weight",
+                                             "more.0.bias", "more.1.weight", "more.1.bias"}));
+  std::vector<Results> found;
+  for (const MPI_Comm comm : {MPI_COMM_SELF, MPI_COMM_WORLD}) {
+    const Mesh<Lat, Lon> mesh(comm, {0, 0});
+    model.initialise(Space(), 3);
+    found.push_back(run(domain_parallel<Lat, Lon>(model, mesh), {2, 3, 9, 8}));
+    Kokkos::deep_copy(model.gradients().values(), 0.0);
+  }
+  expect_near(found[1], found[0], 1e-12);
+}
+
 TEST(WeightNorm, roll_outs_as_pytorch) {
   const Numbers expected{
       {"y", {0.5887208385429402, 0.5254789768515856, 0.7135470011252576}},
@@ -264,6 +296,26 @@ TEST(LowRank, refuses_other_layers) {
                  LowRank<Conv1>(Conv1{4, 4, 2});
                }),
                {"LowRank", "2 groups"});
+}
+
+/// Before the first step a shuffle's output points of one input point are equal.
+TEST(ICNR, begins_as_nearest_upsampling) {
+  const Mesh<Lat, Lon> mesh(MPI_COMM_WORLD, {0, 0});
+  const auto model = sequential<double>(named<"conv">(Conv3{3, 8}), PixelShuffle<2, 2>{});
+  const auto plain = sequential<double>(named<"conv">(Conv3{3, 8}));
+  const Space space;
+  initialise_icnr(space, Conv3{3, 8}, model.get<"conv">().parameters(), 4, 7, 0);
+  initialise(space, Conv3{3, 8}, plain.get<"conv">().parameters(), 7, 0);
+  const auto y = run(domain_parallel<Lat, Lon>(model, mesh), {1, 3, 5, 4}).y,
+             x = run(domain_parallel<Lat, Lon>(plain, mesh), {1, 3, 5, 4}).y;
+  for (std::size_t c = 0; c < 2; ++c)
+    for (std::size_t i = 0; i < 10; ++i)
+      for (std::size_t j = 0; j < 8; ++j)
+        EXPECT_EQ(y[(c * 10 + i) * 8 + j], x[(4 * c * 5 + i / 2) * 4 + j / 2]);
+  expect_parts(message_thrown_by<ArgumentError>([&] {
+                 initialise_icnr(space, Conv3{3, 8}, plain.get<"conv">().parameters(), 3, 7, 0);
+               }),
+               {"initialise_icnr", "8 output channels", "groups of 3"});
 }
 
 /// A Linear on its own, without a model.

@@ -58,7 +58,8 @@ struct WeightState {
 };
 
 /// Base of a layer `Self` that is `Layer` with a weight that it computes. `Self` has
-/// make_weight(space, state, parameters) and pull_weight(space, state, parameters, gradients).
+/// make_weight(space, state, parameters), pull_weight(space, state, parameters, gradients),
+/// bias_of(state, parameters) and trains_bias.
 template <class Self, class Layer>
 struct TransformedWeight : SameWindow<Layer> {
   static constexpr LayerSharding sharding      = Layer::sharding;
@@ -100,7 +101,9 @@ struct TransformedWeight : SameWindow<Layer> {
     const auto p = weights(state, parameters, state.weight);
     if constexpr (is_wanted_v<G>) {
       Kokkos::deep_copy(space, state.slope, 0);
-      layer.pullback(space, p, weights<true>(state, gradients, state.slope), dx, dy, x);
+      Layer pulled = layer;
+      pulled.bias  = layer.bias && Self::trains_bias;
+      pulled.pullback(space, p, weights(state, gradients, state.slope), dx, dy, x);
       self().pull_weight(space, state, parameters, gradients);
     } else {
       layer.pullback(space, p, not_wanted, dx, dy, x);
@@ -127,14 +130,14 @@ struct TransformedWeight : SameWindow<Layer> {
   const Self& self() const { return static_cast<const Self&>(*this); }
 
   /// The layer's own parameters or gradients: a computed weight, and the bias.
-  template <bool Gradients = false, class S, class P, class Values>
+  template <class S, class P, class Values>
   auto weights(const S& state, const P& parameters, const Values& weight) const {
     using T      = typename P::value_type;
     using Memory = typename Values::memory_space;
     typename Layer::template Parameters<T, Memory> p;
     p.weight =
         decltype(p.weight)(weight.data(), layout_of<decltype(p.weight)>(weight_shape().extents));
-    if (layer.bias) p.bias = self().template bias_of<Gradients>(state, parameters);
+    if (layer.bias) p.bias = self().bias_of(state, parameters);
     return p;
   }
 };

@@ -29,8 +29,10 @@ struct LowRank : impl::TransformedWeight<LowRank<Layer>, Layer> {
   /// The layer with the computed weight.
   using Base = impl::TransformedWeight<LowRank, Layer>;
   using Base::layer;
-  index_t rank = 8;    ///< columns of lora_B
-  double alpha = 8.0;  ///< rank times the factor of lora_B lora_A
+  /// Whether the layer's bias is a parameter.
+  static constexpr bool trains_bias = false;
+  index_t rank                      = 8;    ///< columns of lora_B
+  double alpha                      = 8.0;  ///< rank times the factor of lora_B lora_A
 
   /// Throws ArgumentError for a rank below 1 or a layer with groups.
   explicit LowRank(const Layer& layer_ = {}, index_t rank_ = 8, double alpha_ = 8.0)
@@ -68,8 +70,8 @@ struct LowRank : impl::TransformedWeight<LowRank<Layer>, Layer> {
   /// The state of one use of the layer.
   template <class T, class Memory>
   struct State : impl::WeightState<T, Memory> {
-    typename impl::WeightState<T, Memory>::Doubles buffers;          ///< weight, then bias
-    typename impl::WeightState<T, Memory>::Values bias, bias_slope;  ///< its gradient is not used
+    typename impl::WeightState<T, Memory>::Doubles buffers;  ///< weight, then bias
+    typename impl::WeightState<T, Memory>::Values bias;      ///< in the type of the fields
   };
   /// The state for fields like x. Local.
   template <class X>
@@ -82,7 +84,6 @@ struct LowRank : impl::TransformedWeight<LowRank<Layer>, Layer> {
     const auto biases = static_cast<std::size_t>(all - this->weight_shape().count());
     s.buffers         = decltype(s.buffers)("shard::low rank base", static_cast<std::size_t>(all));
     s.bias            = decltype(s.bias)("shard::low rank bias", biases);
-    s.bias_slope      = decltype(s.bias)("shard::low rank bias gradient", biases);
     const typename Memory::execution_space space;
     initialise_buffers(space, s.buffers);
     space.fence("shard::LowRank: the weight is ready");
@@ -127,10 +128,10 @@ struct LowRank : impl::TransformedWeight<LowRank<Layer>, Layer> {
         parameters.arrays[0].data(), parameters.arrays[1].data(), rank,
         alpha / static_cast<double>(rank));
   }
-  /// For the library's own use: the bias, or memory for its gradient.
-  template <bool Gradients, class S, class P>
+  /// For the library's own use: the bias, which is constant.
+  template <class S, class P>
   auto bias_of(const S& state, const P&) const {
-    return Gradients ? state.bias_slope : state.bias;
+    return state.bias;
   }
   /// lora_A within 1 / sqrt(columns), as PyTorch's Linear; lora_B zero.
   template <class Space, class P>

@@ -30,9 +30,11 @@ struct SpectralNorm : impl::TransformedWeight<SpectralNorm<Layer>, Layer> {
   /// The layer with the computed weight.
   using Base = impl::TransformedWeight<SpectralNorm, Layer>;
   using Base::layer;
-  double eps         = 1e-12;  ///< the least norm that u and v are divided by
-  index_t remembered = 64;     ///< applies that can be repeated
-  bool training      = true;   ///< whether an apply makes a power step
+  /// Whether the layer's bias is a parameter.
+  static constexpr bool trains_bias = true;
+  double eps                        = 1e-12;  ///< the least norm that u and v are divided by
+  index_t remembered                = 64;     ///< applies that can be repeated
+  bool training                     = true;   ///< whether an apply makes a power step
 
   /// With PyTorch's default for eps.
   constexpr explicit SpectralNorm(const Layer& layer_ = {}, double eps_ = 1e-12,
@@ -157,8 +159,8 @@ struct SpectralNorm : impl::TransformedWeight<SpectralNorm<Layer>, Layer> {
     Kernels::pull_spectral(space, gradients.arrays[0].data(), m, state.slope.data(), along,
                            state.rows.data(), state.columns.data(), state.scalars.data());
   }
-  /// For the library's own use: the bias, or its gradient.
-  template <bool Gradients, class S, class P>
+  /// For the library's own use: the bias, or its gradient, which is a parameter.
+  template <class S, class P>
   auto bias_of(const S&, const P& parameters) const {
     return parameters.arrays[1];
   }

@@ -22,6 +22,8 @@ struct WeightNorm : impl::TransformedWeight<WeightNorm<Layer>, Layer> {
   /// The layer with the computed weight.
   using Base = impl::TransformedWeight<WeightNorm, Layer>;
   using Base::layer;
+  /// Whether the layer's bias is a parameter.
+  static constexpr bool trains_bias = true;
 
   /// Of this layer.
   constexpr explicit WeightNorm(const Layer& layer_ = {}) : Base(layer_) {}
@@ -65,8 +67,8 @@ struct WeightNorm : impl::TransformedWeight<WeightNorm<Layer>, Layer> {
                        state.slope.data(), state.row_scratch.data(), v, parameters.arrays[0].data(),
                        state.rows.data());
   }
-  /// For the library's own use: the bias, or its gradient.
-  template <bool Gradients, class S, class P>
+  /// For the library's own use: the bias, or its gradient, which is a parameter.
+  template <class S, class P>
   auto bias_of(const S&, const P& parameters) const {
     return parameters.arrays[2];
   }
