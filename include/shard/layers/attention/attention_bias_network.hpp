@@ -397,7 +397,7 @@ struct ContinuousBias : impl::NetworkBias<ContinuousBias> {
     const index_t w = sizes[at], across = 2 * sizes[1] - 1;
     const index_t of   = pretrained[at] > 0 ? pretrained[at] : w;
     const double place = static_cast<double>((d == 0 ? row / across : row % across) - (w - 1));
-    const double c     = of > 1 ? 8.0 * place / static_cast<double>(of - 1) : 0.0;
+    const double c     = 8.0 * place / static_cast<double>(std::max<index_t>(of - 1, 1));
     return std::copysign(std::log2(1.0 + std::abs(c)) / 3.0, c);
   }
 };
