@@ -8,11 +8,11 @@ namespace shard::impl {
 /// Each function: its value, and its derivative times a. A NaN stays one.
 struct ReluFunction {
   template <class T>
-  KOKKOS_FUNCTION T value(T x) const {
+  KOKKOS_FORCEINLINE_FUNCTION T value(T x) const {
     return x < T(0) ? T(0) : x;
   }
   template <class T>
-  KOKKOS_FUNCTION T derivative(T a, T x) const {
+  KOKKOS_FORCEINLINE_FUNCTION T derivative(T a, T x) const {
     return x <= T(0) ? T(0) : a;
   }
 };
@@ -20,19 +20,19 @@ struct ReluFunction {
 template <class T>
 struct LeakyReluFunction {
   T slope;
-  KOKKOS_FUNCTION T value(T x) const { return x * factor(x); }
-  KOKKOS_FUNCTION T derivative(T a, T x) const { return a * factor(x); }
+  KOKKOS_FORCEINLINE_FUNCTION T value(T x) const { return x * factor(x); }
+  KOKKOS_FORCEINLINE_FUNCTION T derivative(T a, T x) const { return a * factor(x); }
   /// Loops with a product in one branch alone aren't vectorised.
-  KOKKOS_FUNCTION T factor(T x) const { return x > T(0) ? T(1) : slope; }
+  KOKKOS_FORCEINLINE_FUNCTION T factor(T x) const { return x > T(0) ? T(1) : slope; }
 };
 
 struct SiluFunction {
   template <class T>
-  KOKKOS_FUNCTION T value(T x) const {
+  KOKKOS_FORCEINLINE_FUNCTION T value(T x) const {
     return x * sigmoid(x);
   }
   template <class T>
-  KOKKOS_FUNCTION T derivative(T a, T x) const {
+  KOKKOS_FORCEINLINE_FUNCTION T derivative(T a, T x) const {
     const T s = sigmoid(x);
     return a * (s * (T(1) + x * (T(1) - s)));
   }
@@ -44,11 +44,11 @@ struct GeluFunction {
   static constexpr T inverse_root_two = static_cast<T>(0.70710678118654752440);
 
   template <class T>
-  KOKKOS_FUNCTION T value(T x) const {
+  KOKKOS_FORCEINLINE_FUNCTION T value(T x) const {
     return x * (T(0.5) * erfc_of(-x * inverse_root_two<T>));
   }
   template <class T>
-  KOKKOS_FUNCTION T derivative(T a, T x) const {
+  KOKKOS_FORCEINLINE_FUNCTION T derivative(T a, T x) const {
     constexpr T inverse_root_two_pi = static_cast<T>(0.39894228040143267794);
     T bell;  // exp(-x^2 / 2)
     const T phi = T(0.5) * erfc_of(-x * inverse_root_two<T>, bell);
@@ -63,28 +63,28 @@ struct GeluTanhFunction {
   static constexpr T cubic = static_cast<T>(0.044715);
 
   template <class T>
-  KOKKOS_FUNCTION T value(T x) const {
+  KOKKOS_FORCEINLINE_FUNCTION T value(T x) const {
     return T(0.5) * x * (T(1) + tanh_of(inner(x)));
   }
   template <class T>
-  KOKKOS_FUNCTION T derivative(T a, T x) const {
+  KOKKOS_FORCEINLINE_FUNCTION T derivative(T a, T x) const {
     const T t     = tanh_of(inner(x));
     const T slope = root<T> * (T(1) + T(3) * cubic<T> * x * x);
     return a * (T(0.5) * (T(1) + t) + T(0.5) * x * (T(1) - t * t) * slope);
   }
   template <class T>
-  KOKKOS_FUNCTION T inner(T x) const {
+  KOKKOS_FORCEINLINE_FUNCTION T inner(T x) const {
     return root<T> * (x + cubic<T> * x * x * x);
   }
 };
 
 struct TanhFunction {
   template <class T>
-  KOKKOS_FUNCTION T value(T x) const {
+  KOKKOS_FORCEINLINE_FUNCTION T value(T x) const {
     return tanh_of(x);
   }
   template <class T>
-  KOKKOS_FUNCTION T derivative(T a, T x) const {
+  KOKKOS_FORCEINLINE_FUNCTION T derivative(T a, T x) const {
     const T e = exponential(T(-2) * magnitude(x)), sum = T(1) + e;
     return a * (T(4) * e / (sum * sum));  // 1 - tanh(x)^2
   }
@@ -92,11 +92,11 @@ struct TanhFunction {
 
 struct SigmoidFunction {
   template <class T>
-  KOKKOS_FUNCTION T value(T x) const {
+  KOKKOS_FORCEINLINE_FUNCTION T value(T x) const {
     return sigmoid(x);
   }
   template <class T>
-  KOKKOS_FUNCTION T derivative(T a, T x) const {
+  KOKKOS_FORCEINLINE_FUNCTION T derivative(T a, T x) const {
     const T s = value(x);
     return a * (s * (T(1) - s));
   }
