@@ -18,7 +18,7 @@ namespace shard {
 /// extents as in PyTorch, and how it is initialised: uniformly in [-bound, bound), or to `value` if
 /// the bound is 0.
 struct ParameterShape {
-  std::string name;              ///< "weight" or "bias"
+  std::string name;              ///< "weight", "bias", or as the layer says
   std::vector<index_t> extents;  ///< as in PyTorch
   double bound  = 0.0;           ///< initial values are in [-bound, bound)
   double value  = 0.0;           ///< the initial value if the bound is 0

@@ -34,12 +34,18 @@ namespace impl {
 template <class T, class Memory>
 struct AttentionBias {
   using View = Kokkos::View<T*, Memory>;
-  View values, tangents, sums;
+  View values;
+  View sums;                 ///< allocated by the first pullback to the parameters
+  View tangents;             ///< allocated by the first pushforward of the parameters
+  bool has_tangent = false;  ///< else the tangents are zero
   index_t heads = 1, of_a_type = 1, tokens = 0, chunks = 0;  ///< see ScoreBias and BiasSums
   index_t sum_heads = 1;                                     ///< heads of `sums`
 
   ScoreBias<const T> added(const View& numbers) const {
     return {numbers.data(), heads, of_a_type, tokens};
+  }
+  ScoreBias<const T> added_tangents() const {
+    return has_tangent ? added(tangents) : ScoreBias<const T>();
   }
   BiasSums<T> gradient() const { return {sums.data(), chunks, of_a_type, tokens}; }
 };
@@ -229,20 +235,18 @@ struct GroupedAttention {
         table.all_rows  = of;
       }
     }
+    using View      = typename decltype(state.bias)::View;
     auto& bias      = state.bias;
-    const auto room = [](const char* label, index_t count) {
-      return typename std::remove_reference_t<decltype(bias)>::View(
-          label, static_cast<std::size_t>(count));
-    };
     const index_t n = tokens.tokens();
     bias.heads      = table.heads;
     bias.sum_heads  = heads;
     bias.of_a_type  = of_a_type;
     bias.tokens     = n;
-    bias.chunks     = BiasSums<float>::chunks_for(state.out.extent(0), of_a_type);
-    bias.values     = room("shard::attention bias", table.types * table.heads * n * n);
-    bias.tangents   = room("shard::attention bias tangent", table.types * table.heads * n * n);
-    bias.sums       = room("shard::attention bias sums", bias.chunks * table.types * heads * n * n);
+    // enough of them for many threads; they cost memory
+    bias.chunks = std::clamp<index_t>(256 / std::max<index_t>(table.types * heads, 1), 1, 32);
+    bias.chunks = std::min(bias.chunks, state.out.extent(0) * of_a_type);
+    bias.values =
+        View("shard::attention bias", static_cast<std::size_t>(table.types * table.heads * n * n));
     return table;
   }
 
@@ -328,7 +332,7 @@ struct GroupedAttention {
     AttentionKernels<Space, T>::tangent(space, owned_block(local(ty)), state.sums.data(),
                                         owned_input(state.out), qkv, tangents, shape(state.out),
                                         state.bias.added(state.bias.values),
-                                        state.bias.added(state.bias.tangents), true, true);
+                                        state.bias.added_tangents(), true, true);
   }
   template <class T, bool WantBias, bool WantQ, bool WantK, bool WantV, class Space, class S,
             class DQ, class DK, class DV>

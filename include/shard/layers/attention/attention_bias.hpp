@@ -90,12 +90,16 @@ struct Biased {
   void pushforward(const Space& space, S& state, const P& parameters, const TP& parameter_tangents,
                    const TY& ty, const TQ& tq, const TK& tk, const TV& tv, const Q& q, const K& k,
                    const V& v) const {
-    if constexpr (is_wanted_v<TP>)
+    auto& held       = state.attention.bias;
+    held.has_tangent = is_wanted_v<TP>;
+    if constexpr (is_wanted_v<TP>) {
+      if (held.tangents.size() != held.values.size())
+        held.tangents =
+            decltype(held.tangents)("shard::attention bias tangent", held.values.size());
       impl::BiasKernels<Space, typename TY::non_const_value_type>::expand(
-          space, state.attention.bias.tangents.data(),
+          space, held.tangents.data(),
           bias.table_tangent(space, state.bias, parameters, parameter_tangents), state.table);
-    else
-      Kokkos::deep_copy(space, state.attention.bias.tangents, 0);
+    }
     attention.pushforward(space, state.attention, ty, tq, tk, tv, q, k, v);
   }
 
@@ -107,10 +111,16 @@ struct Biased {
   void pullback(const Space& space, S& state, const P& parameters, const G& gradients, const DQ& dq,
                 const DK& dk, const DV& dv, const DY& dy, const Q& q, const K& k,
                 const V& v) const {
+    [[maybe_unused]] auto& held = state.attention.bias;
+    if constexpr (is_wanted_v<G>) {
+      const auto count = static_cast<std::size_t>(held.chunks * state.table.types * held.sum_heads *
+                                                  state.table.pairs());
+      if (held.sums.size() != count)
+        held.sums = decltype(held.sums)("shard::attention bias sums", count);
+    }
     attention.template pullback_with_bias<is_wanted_v<G>>(space, state.attention, dq, dk, dv, dy, q,
                                                           k, v);
     if constexpr (is_wanted_v<G>) {
-      const auto& held = state.attention.bias;
       impl::BiasKernels<Space, typename DY::non_const_value_type>::collect(
           space, bias.table_gradient(space, state.bias, gradients), held.gradient(), held.sum_heads,
           state.table);

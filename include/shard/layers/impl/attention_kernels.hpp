@@ -67,17 +67,12 @@ struct ScoreBias {
 };
 
 /// Sums of the gradients of the scores, [chunk][type][head][query][key], over batch entries and
-/// groups of the type. A chunk is a number of them that doesn't depend on the threads.
+/// groups of the type. The number of chunks doesn't depend on the threads.
 template <class T>
 struct BiasSums {
-  static constexpr index_t most_chunks = 32;
-  T* values                            = nullptr;  ///< null: not wanted
-  index_t chunks                       = 0;
+  T* values         = nullptr;  ///< null: not wanted
+  index_t chunks    = 0;
   index_t of_a_type = 1, per_tokens = 0;  ///< as in ScoreBias
-
-  static index_t chunks_for(index_t batch, index_t of_a_type) {
-    return batch * of_a_type < most_chunks ? batch * of_a_type : most_chunks;
-  }
 };
 
 /// Kernels of attention: softmax(scale q k') v within groups. They are asynchronous on `space`.
