@@ -113,9 +113,9 @@ struct TransformedWeight : SameWindow<Layer> {
  protected:
   /// The shape of the layer's weight; its bias, if there is one, is the next of its shapes.
   ParameterShape weight_shape() const { return layer.parameter_shapes().front(); }
+  /// Allocates what all states have.
   template <class State>
-  State state_for(index_t rows, index_t columns) const {
-    State s;
+  void allocate(State& s, index_t rows, index_t columns) const {
     const auto count = static_cast<std::size_t>(weight_shape().count());
     s.weight         = decltype(s.weight)("shard::transformed weight", count);
     s.slope          = decltype(s.slope)("shard::transformed weight gradient", count);
@@ -123,7 +123,6 @@ struct TransformedWeight : SameWindow<Layer> {
     s.columns     = decltype(s.columns)("shard::weight columns", static_cast<std::size_t>(columns));
     s.scalars     = decltype(s.scalars)("shard::weight scalars", 2);
     s.row_scratch = decltype(s.rows)("shard::weight scratch", static_cast<std::size_t>(rows));
-    return s;
   }
 
  private:

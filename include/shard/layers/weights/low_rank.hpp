@@ -78,8 +78,9 @@ struct LowRank : impl::TransformedWeight<LowRank<Layer>, Layer> {
   auto state(const X&) const {
     using Memory = typename X::memory_space;
     using Made   = State<typename X::non_const_value_type, Memory>;
-    Made s       = this->template state_for<Made>(0, 0);
-    index_t all  = 0;
+    Made s;
+    this->allocate(s, 0, 0);
+    index_t all = 0;
     for (const ParameterShape& shape : buffer_shapes()) all += shape.count();
     const auto biases = static_cast<std::size_t>(all - this->weight_shape().count());
     s.buffers         = decltype(s.buffers)("shard::low rank base", static_cast<std::size_t>(all));

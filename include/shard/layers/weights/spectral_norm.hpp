@@ -83,8 +83,9 @@ struct SpectralNorm : impl::TransformedWeight<SpectralNorm<Layer>, Layer> {
     if (remembered < 1)
       impl::throw_argument("SpectralNorm", {"remembered is ", impl::text(remembered),
                                             "; at least the last apply is remembered"});
-    const auto m    = matrix();
-    Made s          = this->template state_for<Made>(m.rows, m.columns);
+    const auto m = matrix();
+    Made s;
+    this->allocate(s, m.rows, m.columns);
     const auto size = static_cast<std::size_t>(remembered);
     s.buffers       = typename Made::Doubles("shard::spectral norm",
                                              static_cast<std::size_t>(m.rows + m.columns));

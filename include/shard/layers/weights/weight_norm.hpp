@@ -43,7 +43,9 @@ struct WeightNorm : impl::TransformedWeight<WeightNorm<Layer>, Layer> {
   auto state(const X&) const {
     using State  = impl::WeightState<typename X::non_const_value_type, typename X::memory_space>;
     const auto m = matrix();
-    return this->template state_for<State>(m.rows, 0);
+    State s;
+    this->allocate(s, m.rows, 0);
+    return s;
   }
 
   /// For the library's own use: the weight, from the parameters.
