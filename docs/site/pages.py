@@ -54,6 +54,12 @@ def examples():
             comment.append(line[2:].strip())
         yield f"\n(example-{program.stem})=\n\n## {program.stem}\n\n{' '.join(comment)}\n"
         yield "\n```cpp\n" + "\n".join(lines[1 + len(comment):]) + "\n```\n"
+    yield "\n(example-models)=\n\n## Models\n\nThe test `models` compares each with PyTorch.\n"
+    for model in sorted((source / "examples/models").glob("*.hpp")):
+        head, _, code = model.read_text().partition("/// \\file\n")
+        comment, _, code = code.partition("\n\n")
+        yield f"\n(example-{model.stem})=\n\n### {model.stem}\n\n{comment.replace('/// ', '')}\n"
+        yield "\n```cpp\n" + code.rpartition("\n#endif")[0].strip() + "\n```\n"
 
 
 out.mkdir(parents=True, exist_ok=True)
