@@ -100,7 +100,7 @@ struct AttentionTile {
   /// feature_step].
   void gather(const Block<const T>& b, const Who& w, const TokenPlace* tokens, index_t token_count,
               index_t first, index_t count, T* to, index_t token_step, index_t feature_step) const {
-    index_t offset[most_columns];
+    index_t offset[std::max(most_rows, most_columns)];  // of rows or of columns
     for (index_t t = 0; t < token_count; ++t) offset[t] = offset_of(b, tokens[t]);
     const T* const head = head_of(b, w);
     for (index_t d = 0; d < count; ++d) {
