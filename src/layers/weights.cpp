@@ -4,29 +4,19 @@
 
 namespace shard::impl {
 
-template <class T>
+/// to = w v, or w' v.
+template <class T, bool Transposed>
 struct WeightTimesKernel {
   double* to;
   WeightMatrix m;
   const T* w;
   const double* v;
   KOKKOS_FUNCTION void operator()(index_t i) const {
-    double sum = 0.0;
-    for (index_t j = 0; j < m.columns; ++j) sum += static_cast<double>(w[m.at(i, j)]) * v[j];
+    const index_t terms = Transposed ? m.rows : m.columns;
+    double sum          = 0.0;
+    for (index_t j = 0; j < terms; ++j)
+      sum += static_cast<double>(w[Transposed ? m.at(j, i) : m.at(i, j)]) * v[j];
     to[i] = sum;
-  }
-};
-
-template <class T>
-struct WeightTransposedTimesKernel {
-  double* to;
-  WeightMatrix m;
-  const T* w;
-  const double* u;
-  KOKKOS_FUNCTION void operator()(index_t j) const {
-    double sum = 0.0;
-    for (index_t i = 0; i < m.rows; ++i) sum += static_cast<double>(w[m.at(i, j)]) * u[i];
-    to[j] = sum;
   }
 };
 
@@ -188,14 +178,14 @@ struct PullLowRankBKernel {
 template <class Space, class T>
 void WeightKernels<Space, T>::times(const Space& space, double* to, const WeightMatrix& m,
                                     const T* w, const double* v) {
-  launch("shard::weight times", space, m.rows, WeightTimesKernel<T>{to, m, w, v});
+  launch("shard::weight times", space, m.rows, WeightTimesKernel<T, false>{to, m, w, v});
 }
 
 template <class Space, class T>
 void WeightKernels<Space, T>::transposed_times(const Space& space, double* to,
                                                const WeightMatrix& m, const T* w, const double* u) {
   launch("shard::weight transposed times", space, m.columns,
-         WeightTransposedTimesKernel<T>{to, m, w, u});
+         WeightTimesKernel<T, true>{to, m, w, u});
 }
 
 template <class Space, class T>

@@ -14,8 +14,8 @@ namespace shard {
 /// Settings of an EMA.
 struct EMAOptions {
   double decay = 0.999;  ///< factor of the old average
-  /// Update t (from 0) decays by at most (1 + t) / (10 + t), so that the first parameters are
-  /// forgotten sooner.
+  /// Update t (from 0) decays by at most (1 + t) / (10 + t), so that the average
+  /// depends less on the first parameters.
   bool warmup = false;
 };
 
