@@ -54,7 +54,7 @@ struct BiasNetwork {
       kept += 3 * s.out;
       norms += s.norm ? 2 : 0;
     }
-    const auto room = [&](const char* label, index_t count) {
+    const auto room = [&](const std::string& label, index_t count) {
       return View(label, static_cast<std::size_t>(count * rows));
     };
     coordinates     = room("shard::bias coordinates", stages[0].in);

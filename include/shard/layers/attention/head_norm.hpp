@@ -5,6 +5,7 @@
 #include <Kokkos_Core.hpp>
 
 #include <cstddef>
+#include <string>
 #include <type_traits>
 #include <vector>
 
@@ -54,7 +55,7 @@ struct HeadNormSteps {
     s.first_head = x.begin(1) / s.features;
     s.cells      = 1;
     for (int d = 2; d < X::rank; ++d) s.cells *= x.extent(d);
-    const auto doubles = [](const char* label, std::size_t count) {
+    const auto doubles = [](const std::string& label, std::size_t count) {
       return Kokkos::View<double*, Memory>(label, count);
     };
     const index_t norms = x.extent(0) * s.heads;
