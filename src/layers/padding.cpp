@@ -61,8 +61,8 @@ void require_padding(const char* function, const Geometry& to, const Geometry& f
   }
 }
 
-Partition padded_partition(const char* function, const Partition& cells, index_t low,
-                           index_t high) {
+Partition padded_partition(const char* function, const Partition& cells, index_t low, index_t high,
+                           index_t multiple) {
   const index_t n = cells.size(), m = n + low + high;
   if (m < 0)
     throw_argument(function, {"a dimension of ", text(n), " cells would lose ", text(-low - high)});
@@ -73,6 +73,8 @@ Partition padded_partition(const char* function, const Partition& cells, index_t
                                           : b == n ? m
                                                    : std::clamp<index_t>(b + low, 0, m);
   }
+  if (multiple > 1)
+    for (index_t& b : begins) b = std::min(m, (b + multiple - 1) / multiple * multiple);
   return Partition::explicit_begins(std::move(begins));
 }
 

@@ -4,6 +4,7 @@
 // expect: an AvgPool has no dilation
 // expect: a MaxPool counts no cells: ExcludePadding is for an AvgPool
 // expect: pixels are shuffled by a factor of at least one, in one to three dimensions
+// expect: pixels are shuffled in at least one dimension
 // expect: a field of pixels is [batch, channel, as many dimensions as are shuffled]
 #include <shard/layers/resampling/pixel_shuffle.hpp>
 #include <shard/layers/resampling/pool.hpp>
@@ -23,4 +24,5 @@ using Line = ShardedView<float***, Kokkos::LayoutRight, ShardDim<2, Lat>>;
 void use(const Kokkos::DefaultExecutionSpace& space, const Line& line) {
   PixelShuffle<2, 4>{}.apply(space, line, line);
   PixelShuffle<2, 2>{}.apply(space, line, line);
+  PixelShuffle<2, 1, PixelOrder::channels_first, 1>{}.apply(space, line, line);
 }

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "layers/layer_support.hpp"
+#include "shard/layers/resampling/pixel_shuffle.hpp"
 #include "shard/layers/window/pad.hpp"
 #include "support/counting.hpp"
 #include "support/thrown.hpp"
@@ -228,6 +229,35 @@ TEST(pad, B13_no_cells_on_one_side_add_and_take_none) {
   check<double>(EarthPad{}, std::array<index_t, 4>{1, 1, 5, 6});
   check<double>(Unpad<2>{.low = {2, 1}, .high = {0, 0}}, std::array<index_t, 4>{1, 1, 7, 6}, -1);
   check<double>(Unpad<2>{}, std::array<index_t, 4>{1, 1, 7, 6}, -1);
+}
+
+/// A PixelUnshuffle takes them on any partition.
+TEST(pad, shards_begin_at_multiples) {
+  const Pad<Reflect, Periodic> pad{.low = {1, 0}, .high = {2, 1}, .multiple = {4, 2}};
+  check<double>(pad, std::array<index_t, 4>{1, 2, 13, 9});
+  const Pad<Zero, Zero, Zero> levels{.high = {0, 1, 1}, .multiple = {0, 2, 2}};
+  check<double>(levels, std::array<index_t, 5>{1, 2, 3, 7, 9});
+  Random random(seed());
+  for (int round = 0; round < 20; ++round) {
+    const Partition rows  = random_partition(13, 5, random);
+    const auto partitions = pad.output_partitions(std::array<Partition, 4>{
+        Partition::whole(1), Partition::whole(2), rows, Partition::balanced(9, 4)});
+    const Partition unrounded =
+        EarthPad{.low = {1, 0}, .high = {2, 1}}.output_partitions(std::array<Partition, 4>{
+            Partition::whole(1), Partition::whole(2), rows, Partition::whole(9)})[2];
+    for (int r = 0; r < 5; ++r) {
+      EXPECT_EQ(partitions[2].begin(r) % 4, 0) << rows.describe();
+      EXPECT_GE(partitions[2].begin(r), unrounded.begin(r));
+      EXPECT_LT(partitions[2].begin(r), unrounded.begin(r) + 4);
+    }
+    for (int r = 0; r < 4; ++r) EXPECT_EQ(partitions[3].begin(r) % 2, 0);
+    EXPECT_NO_THROW(PixelUnshuffle<2>{}.output_partitions(partitions));
+  }
+  // the last shard ends where the field does
+  const Pad<Zero> whole{.multiple = 4};
+  const auto ends = whole.output_partitions(std::array<Partition, 3>{
+      Partition::whole(1), Partition::whole(1), Partition::explicit_begins({0, 9, 10})});
+  EXPECT_EQ(ends[2], Partition::explicit_begins({0, 10, 10}));
 }
 
 /// The owners keep their cells: only what wraps round the world is sent, once.

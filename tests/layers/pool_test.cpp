@@ -365,16 +365,18 @@ TEST(pool, other_output_partitions) {
   EXPECT_THROW(layer.apply(Space(), layer.state(tall), all_on_last, tall), ArgumentError);
 }
 
-/// y[c, i R + j] = x[c R^dims + j, i] and back, and both are each other's transpose.
-template <int R, class X, int Dims = X::rank - 2>
+/// y[c, i R + j] = x[c R^dims + j, i] and back, and both are each other's transpose. The first
+/// `Kept` of the dimensions are the same in both.
+template <int R, class X, int Kept = 0>
 void check_pixels(const std::array<index_t, static_cast<std::size_t>(X::rank)>& extents) {
-  constexpr int rank = X::rank;
-  const PixelShuffle<R, Dims> shuffle;
-  const PixelUnshuffle<R, Dims> unshuffle;
+  constexpr int rank = X::rank, dims = rank - 2;
+  constexpr auto order = PixelOrder::channels_first;
+  const PixelShuffle<R, dims, order, Kept> shuffle;
+  const PixelUnshuffle<R, dims, order, Kept> unshuffle;
   Random random(seed());
   const Extents nx = five(extents);
   std::array<index_t, 3> r{1, 1, 1};
-  for (std::size_t d = 3 - Dims; d < 3; ++d) r[d] = R;
+  for (std::size_t d = 3 - dims + Kept; d < 3; ++d) r[d] = R;
   const Extents ny{nx[0], nx[1] / (r[0] * r[1] * r[2]), nx[2] * r[0], nx[3] * r[1], nx[4] * r[2]};
   const auto x0 = some_values(count_of(nx), random);
   std::vector<double> y0(x0.size());
@@ -415,6 +417,11 @@ TEST(pool, shuffled_pixels) {
   check_pixels<3, W>({1, 9, 7, 4});
   check_pixels<2, OutputOf<double, 1>>({1, 6, 9});
   check_pixels<2, OutputOf<double, 3>>({1, 8, 2, 5, 3});
+  check_pixels<2, OutputOf<double, 3>, 1>({2, 8, 3, 5, 3});
+  check_pixels<3, OutputOf<double, 3>, 2>({1, 6, 2, 5, 3});
+  const PixelShuffle<2, 3, PixelOrder::channels_first, 1> levels;
+  EXPECT_EQ(levels.output_extent(0, 7), 7);
+  EXPECT_EQ(levels.output_extent(1, 7), 14);
 }
 
 TEST(pool, pixels_of_other_shards_throw_on_every_rank) {

@@ -314,6 +314,11 @@ static_assert(!finds(sharding_findings<Shuffled, 2>({9, 32}, {2, 1}),
 using Unshuffled = decltype(sequential<float>(PixelUnshuffle<2>{}, Down{4, 1}));
 static_assert(finds(sharding_findings<Unshuffled, 2>({12, 32}, {2, 1}),
                     Finding{1, 2, Misfit::window_across_shards, 1, 2, 1.0}));
+// rows that are kept: 12 over 4 begin at 0, 3, 6 and 9
+using KeptRows =
+    decltype(sequential<float>(PixelUnshuffle<2, 2, PixelOrder::channels_first, 1>{}, Down{2, 1}));
+static_assert(finds(sharding_findings<KeptRows, 2>({12, 32}, {4, 1}),
+                    Finding{1, 2, Misfit::window_across_shards, 1, 2, 1.0}));
 
 TEST(Validate, FindingsHaveAPlaceAndACost) {
   const Mesh<Lat> mesh = rows();

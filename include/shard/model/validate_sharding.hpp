@@ -155,7 +155,7 @@ struct Validator {
                            }) {
         const index_t n = Layer::output_extent(d, level.n);
         coarser         = n < level.n;
-        level           = level.then(coarser ? Layer::factor : -Layer::factor, n);
+        if (n != level.n) level = level.then(coarser ? Layer::factor : -Layer::factor, n);
       }
       if (layer == 0) check_work(found, layer, d + 2, input);
       if (coarser) check_work(found, layer, d + 2, level);

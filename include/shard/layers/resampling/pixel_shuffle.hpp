@@ -26,14 +26,16 @@ enum class PixelOrder : std::uint8_t {
 
 namespace impl {
 
-/// Checks and kernels that map R^Dims channels of the coarse field to the points of one channel of
-/// the fine field.
-template <int R, int Dims, PixelOrder Order>
+/// Checks and kernels that map the channels of a patch of the coarse field to the points of one
+/// channel of the fine field. The first `Kept` spatial dimensions are the same in both.
+template <int R, int Dims, PixelOrder Order, int Kept>
 struct Pixels {
   static_assert(R >= 1 && Dims >= 1 && Dims <= 3,
                 "pixels are shuffled by a factor of at least one, in one to three dimensions");
-  static constexpr index_t cells     = R * (Dims > 1 ? R : 1) * (Dims > 2 ? R : 1);
-  static constexpr int factor[3]     = {Dims > 2 ? R : 1, Dims > 1 ? R : 1, R};
+  static_assert(Kept >= 0 && Kept < Dims, "pixels are shuffled in at least one dimension");
+  static constexpr int shuffled      = Dims - Kept;
+  static constexpr index_t cells     = R * (shuffled > 1 ? R : 1) * (shuffled > 2 ? R : 1);
+  static constexpr int factor[3]     = {shuffled > 2 ? R : 1, shuffled > 1 ? R : 1, R};
   static constexpr bool points_first = Order == PixelOrder::points_first;
 
   /// Throws ArgumentError, on every rank, unless the fine field is the coarse one refined.
@@ -52,11 +54,12 @@ struct Pixels {
       require_same_partition(name, coarse.label(), 1, coarse.partition(1),
                              regrouped(fine.partition(1), 1, cells));
     for (int d = 2; d < Dims + 2; ++d) {
+      const int by = d < Kept + 2 ? 1 : R;
       require_extent(name, fine.label(), "cells along a dimension", fine.global_extent(d),
-                     coarse.global_extent(d) * R);
-      if (!is_refined(fine.partition(d), coarse.partition(d), R))  // throws
+                     coarse.global_extent(d) * by);
+      if (!is_refined(fine.partition(d), coarse.partition(d), by))  // throws
         require_same_partition(name, fine.label(), d, fine.partition(d),
-                               coarse.partition(d).refined(R, coarse.global_extent(d) * R));
+                               coarse.partition(d).refined(by, coarse.global_extent(d) * by));
     }
   }
 
@@ -73,10 +76,10 @@ struct Pixels {
 };
 
 /// What PixelShuffle (`ToFine`) and its inverse have in common.
-template <class Layer, int R, int Dims, PixelOrder Order, bool ToFine>
+template <class Layer, int R, int Dims, PixelOrder Order, int Kept, bool ToFine>
 struct PixelLayer {
   static constexpr int dims               = Dims;                  ///< spatial dimensions
-  static constexpr int factor             = R;                     ///< in each dimension
+  static constexpr int factor             = R;                     ///< in each but the first `Kept`
   static constexpr LayerSharding sharding = LayerSharding::local;  ///< local
 
   /// No parameters.
@@ -104,11 +107,11 @@ struct PixelLayer {
   template <bool Refines, class Space, class To, class From>
   static void run(const Space& space, const To& to, const From& from) {
     if constexpr (Refines) {
-      Pixels<R, Dims, Order>::require(Layer::name, to, from);
-      Pixels<R, Dims, Order>::to_fine(space, to, from);
+      Pixels<R, Dims, Order, Kept>::require(Layer::name, to, from);
+      Pixels<R, Dims, Order, Kept>::to_fine(space, to, from);
     } else {
-      Pixels<R, Dims, Order>::require(Layer::name, from, to);
-      Pixels<R, Dims, Order>::to_coarse(space, to, from);
+      Pixels<R, Dims, Order, Kept>::require(Layer::name, from, to);
+      Pixels<R, Dims, Order, Kept>::to_coarse(space, to, from);
     }
   }
 };
@@ -119,11 +122,14 @@ struct PixelLayer {
 /// R^Dims + j, i], the j of all dimensions row-major. Local: y's shards are x's, R times as wide.
 /// Channels may be sharded if each block of R^Dims channels is on one rank. With
 /// PixelOrder::points_first it splits patches of transformers: y[n, c, i R + j] = x[n, j C + c, i];
-/// then channels can't be sharded.
-template <int R, int Dims = 2, PixelOrder Order = PixelOrder::channels_first>
-struct PixelShuffle : impl::PixelLayer<PixelShuffle<R, Dims, Order>, R, Dims, Order, true> {
-  /// Output extent of n points, in each dimension.
-  static constexpr index_t output_extent(int, index_t n) { return n * R; }
+/// then channels can't be sharded. The first `Kept` of the Dims spatial dimensions are left as they
+/// are, and R^Dims becomes R^(Dims - Kept): `PixelShuffle<2, 3, PixelOrder::points_first, 1>`
+/// splits patches of each level.
+template <int R, int Dims = 2, PixelOrder Order = PixelOrder::channels_first, int Kept = 0>
+struct PixelShuffle
+    : impl::PixelLayer<PixelShuffle<R, Dims, Order, Kept>, R, Dims, Order, Kept, true> {
+  /// Output extent of n points in spatial dimension `d`.
+  static constexpr index_t output_extent(int d, index_t n) { return d < Kept ? n : n * R; }
 
   /// The partitions of the output for an input with these: all begins times R. Throws ArgumentError
   /// if R^Dims doesn't divide the channels, or those of a part.
@@ -137,23 +143,24 @@ struct PixelShuffle : impl::PixelLayer<PixelShuffle<R, Dims, Order>, R, Dims, Or
     std::array<Partition, Rank> p = input;
     impl::require_whole_groups("PixelShuffle", "x", input[1], Pixels::cells);
     p[1] = impl::regrouped(input[1], Pixels::cells, 1);
-    for (std::size_t d = 2; d < Rank; ++d) p[d] = input[d].refined(R, input[d].size() * R);
+    for (std::size_t d = Kept + 2; d < Rank; ++d) p[d] = input[d].refined(R, input[d].size() * R);
     return p;
   }
 
  private:
-  friend impl::PixelLayer<PixelShuffle, R, Dims, Order, true>;
+  friend impl::PixelLayer<PixelShuffle, R, Dims, Order, Kept, true>;
   static constexpr const char* name = "PixelShuffle";
-  using Pixels                      = impl::Pixels<R, Dims, Order>;
+  using Pixels                      = impl::Pixels<R, Dims, Order, Kept>;
 };
 
 /// The inverse of PixelShuffle, in both orders: moves space to channels, or merges patches. Local,
 /// so x's shards have to begin at multiples of R, and R has to divide its extents; else
-/// ArgumentError on every rank.
-template <int R, int Dims = 2, PixelOrder Order = PixelOrder::channels_first>
-struct PixelUnshuffle : impl::PixelLayer<PixelUnshuffle<R, Dims, Order>, R, Dims, Order, false> {
-  /// Output extent of n points, in each dimension.
-  static constexpr index_t output_extent(int, index_t n) { return n / R; }
+/// ArgumentError on every rank. A Pad before it can see to both: see Pad::multiple.
+template <int R, int Dims = 2, PixelOrder Order = PixelOrder::channels_first, int Kept = 0>
+struct PixelUnshuffle
+    : impl::PixelLayer<PixelUnshuffle<R, Dims, Order, Kept>, R, Dims, Order, Kept, false> {
+  /// Output extent of n points in spatial dimension `d`.
+  static constexpr index_t output_extent(int d, index_t n) { return d < Kept ? n : n / R; }
 
   /// The partitions of the output for an input with these: all begins divided by R. Throws
   /// ArgumentError if R doesn't divide them.
@@ -162,7 +169,7 @@ struct PixelUnshuffle : impl::PixelLayer<PixelUnshuffle<R, Dims, Order>, R, Dims
     static_assert(Rank == Dims + 2, "partitions of [batch, channel, space...]");
     std::array<Partition, Rank> p = input;
     p[1]                          = impl::regrouped(input[1], 1, Pixels::cells);
-    for (std::size_t d = 2; d < Rank; ++d) {
+    for (std::size_t d = Kept + 2; d < Rank; ++d) {
       const index_t n = input[d].size() / R;
       p[d]            = input[d].coarsened(R, n);
       impl::require_same_partition("PixelUnshuffle", "x", static_cast<int>(d), input[d],
@@ -172,9 +179,9 @@ struct PixelUnshuffle : impl::PixelLayer<PixelUnshuffle<R, Dims, Order>, R, Dims
   }
 
  private:
-  friend impl::PixelLayer<PixelUnshuffle, R, Dims, Order, false>;
+  friend impl::PixelLayer<PixelUnshuffle, R, Dims, Order, Kept, false>;
   static constexpr const char* name = "PixelUnshuffle";
-  using Pixels                      = impl::Pixels<R, Dims, Order>;
+  using Pixels                      = impl::Pixels<R, Dims, Order, Kept>;
 };
 
 }  // namespace shard

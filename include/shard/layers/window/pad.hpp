@@ -28,8 +28,10 @@ void require_padding(const char* function, const Geometry& to, const Geometry& f
                      const Reindexing* pads);
 
 /// The partition of padded points (negative: removed points): each point stays with its owner, and
-/// the first and last nonempty parts get the padding. Throws ArgumentError for a negative extent.
-Partition padded_partition(const char* function, const Partition& cells, index_t low, index_t high);
+/// the first and last nonempty parts get the padding. Then begins are rounded up to multiples.
+/// Throws ArgumentError for a negative extent.
+Partition padded_partition(const char* function, const Partition& cells, index_t low, index_t high,
+                           index_t multiple);
 
 /// Kernels of padding, compiled for float and double, asynchronous on `space`.
 template <class Space, class T>
@@ -54,7 +56,8 @@ struct PaddingLayer {
   }
 
   /// The natural partitions: each point stays with its owner, and padding belongs to the rank at
-  /// that end. Throws ArgumentError for a negative extent.
+  /// that end; begins of a Pad are rounded up to its `multiple`. Throws ArgumentError for a
+  /// negative extent.
   template <std::size_t Rank>
   std::array<Partition, Rank> output_partitions(const std::array<Partition, Rank>& input) const {
     static_assert(Rank == Dims + 2,
@@ -62,7 +65,8 @@ struct PaddingLayer {
     std::array<Partition, Rank> p = input;
     for (std::size_t d = 0; d < Dims; ++d) {
       const Reindexing pad = self().pad(static_cast<int>(d));
-      p[d + 2]             = padded_partition(Layer::name, input[d + 2], pad.lo, pad.hi);
+      p[d + 2]             = padded_partition(Layer::name, input[d + 2], pad.lo, pad.hi,
+                                              self().multiple_of(static_cast<int>(d)));
     }
     return p;
   }
@@ -152,7 +156,7 @@ constexpr bool all_fold_well(std::integer_sequence<int, D...>) {
 /// values: y[g] = x[source of g - low]. The padding may be wider than a shard, and wider than the
 /// domain. Fields are [batch, channel, space...], sharded in any way.
 ///
-/// With output_partitions only padding is sent.
+/// With output_partitions only padding is sent, and what a `multiple` moves.
 template <class... Boundaries>
 struct Pad : impl::PaddingLayer<Pad<Boundaries...>, static_cast<int>(sizeof...(Boundaries))> {
   static_assert(sizeof...(Boundaries) >= 1 && sizeof...(Boundaries) <= 3 &&
@@ -168,6 +172,9 @@ struct Pad : impl::PaddingLayer<Pad<Boundaries...>, static_cast<int>(sizeof...(B
   PerDim<index_t, static_cast<int>(sizeof...(Boundaries))> low{};
   /// Padding after the last point; not negative.
   PerDim<index_t, static_cast<int>(sizeof...(Boundaries))> high{};
+  /// Shards of output_partitions begin at multiples of this (0: anywhere), as a PixelUnshuffle
+  /// needs.
+  PerDim<index_t, static_cast<int>(sizeof...(Boundaries))> multiple{};
 
  private:
   friend impl::PaddingLayer<Pad, static_cast<int>(sizeof...(Boundaries))>;
@@ -182,6 +189,7 @@ struct Pad : impl::PaddingLayer<Pad<Boundaries...>, static_cast<int>(sizeof...(B
                  " and ", impl::text(high[d]), " cells; Unpad takes cells away"});
     return {static_cast<int>(low[d]), static_cast<int>(high[d]), sides[d][0], sides[d][1]};
   }
+  index_t multiple_of(int d) const { return multiple[d]; }
 };
 
 /// [batch, channel, latitude, longitude]: rows beyond a pole are rows of this side mirrored about
@@ -212,6 +220,7 @@ struct Unpad : impl::PaddingLayer<Unpad<Dims>, Dims> {
                  impl::text(high[d]), " cells; Pad adds cells"});
     return {-static_cast<int>(low[d]), -static_cast<int>(high[d]), {}, {}};
   }
+  static constexpr index_t multiple_of(int) { return 0; }
 };
 
 }  // namespace shard
