@@ -55,6 +55,7 @@ namespace shard {}
 #include "shard/layers/pointwise/dropout.hpp"
 #include "shard/layers/pointwise/gated.hpp"
 #include "shard/layers/pointwise/layer_scale.hpp"
+#include "shard/layers/pointwise/learned_queries.hpp"
 #include "shard/layers/pointwise/linear.hpp"
 #include "shard/layers/pointwise/multiply.hpp"
 #include "shard/layers/pointwise/pointwise.hpp"

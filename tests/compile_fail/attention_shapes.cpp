@@ -2,7 +2,11 @@
 // expect: a WindowAttention has one to three positive sizes
 // expect: a GridAttention has one to three positive sizes
 // expect: a RingAttention's fields are [batch, channel, sequence]
+// expect: a ColumnAttention's first spatial dimension is unsharded
+// expect: LearnedQueries' first spatial dimension is unsharded
+#include <shard/layers/attention/attention_column.hpp>
 #include <shard/layers/attention/attention_ring.hpp>
+#include <shard/layers/pointwise/learned_queries.hpp>
 
 shard::WindowAttention<4, 0> windows;
 shard::GridAttention<2, 2, 2, 2> grid;
@@ -11,3 +15,8 @@ struct Lat;
 using Plane = shard::ShardedView<double****, Kokkos::LayoutRight, shard::ShardDim<2, Lat>>;
 
 auto state_of(const Plane& q) { return shard::RingAttention{}.state(q); }
+auto of_columns(const Plane& q) { return shard::ColumnAttention{}.state(q); }
+void queries(const Kokkos::DefaultExecutionSpace& space, const Plane& x) {
+  const shard::LearnedQueries layer{2, 4};
+  layer.apply(space, shard::make_parameters<double>(layer, "weight"), x, x);
+}

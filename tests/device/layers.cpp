@@ -61,6 +61,10 @@ void use_attention(const shard::Mesh<Lat, Lon>& mesh) {
   auto of_columns = columns.state(levels);
   columns.apply(space, of_columns, seen, levels, levels, levels);
   columns.pullback(space, of_columns, seen, seen, seen, levels, levels, levels, levels);
+  const LearnedQueries queries{3, 4};
+  const auto p = make_parameters<T>(queries, "queries");
+  queries.apply(space, p, seen, levels);
+  queries.pullback(space, p, p, levels, seen, levels);
 }
 
 template <class T>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Rotary and wave embeddings, normal numbers, stochastic depth, patches in both orders.
+// Rotary and wave embeddings, learned queries, normal numbers, stochastic depth, patches in both
+// orders.
 
 #include "shard/layers/pointwise/rotary.hpp"
 
@@ -7,6 +8,7 @@
 #include "layers/derivatives.hpp"
 #include "layers/layer_support.hpp"
 #include "shard/layers/pointwise/dropout.hpp"
+#include "shard/layers/pointwise/learned_queries.hpp"
 #include "shard/layers/pointwise/wave_embedding.hpp"
 #include "shard/layers/resampling/pixel_shuffle.hpp"
 
@@ -160,6 +162,108 @@ TEST(waves, values_and_derivatives) {
   EXPECT_THROW(WaveEmbedding<>::sinusoidal(5), ArgumentError);
   EXPECT_THROW(WaveEmbedding<>::fourier(6, 2.0, 1.0), ArgumentError);
   EXPECT_THROW(WaveEmbedding<>::fourier(6, 0.0, 1.0), ArgumentError);
+}
+
+/// Sets the points of a field [batch, channel, token, space...] to weight[token, channel].
+template <int Rank>
+World<Rank> at_every_point(const std::array<index_t, static_cast<std::size_t>(Rank)>& n,
+                           const Values& weight) {
+  World<Rank> y(n);
+  const std::size_t points = y.v.size() / static_cast<std::size_t>(n[0] * n[1] * n[2]);
+  for (std::size_t i = 0; i < y.v.size(); ++i) {
+    const auto l = i / points % static_cast<std::size_t>(n[2]),
+               c = i / points / static_cast<std::size_t>(n[2]) % static_cast<std::size_t>(n[1]);
+    y.v[i]       = weight[l * static_cast<std::size_t>(n[1]) + c];
+  }
+  return y;
+}
+
+/// On fields of type F, x with these partitions.
+template <class F, std::size_t Rank>
+void check_queries(const Grid& mesh, const std::array<Partition, Rank>& partitions,
+                   const LearnedQueries& layer, Random& random) {
+  constexpr int rank = static_cast<int>(Rank);
+  const Space space;
+  const auto after = layer.output_partitions(partitions);
+  std::array<index_t, Rank> n, nx;
+  for (std::size_t d = 0; d < Rank; ++d) {
+    n[d]  = after[d].size();
+    nx[d] = partitions[d].size();
+  }
+  const auto values = [&] {
+    return random_world(std::array<index_t, 2>{layer.tokens, layer.channels}, random).v;
+  };
+  const Values w0 = values(), tw0 = values();
+  const World<rank> x0 = random_world(nx, random), dy0 = random_world(n, random);
+  const Values dw0 = gradient_by_differences(
+      [&](const Values& w) { return dot(at_every_point<rank>(n, w).v, dy0.v); }, w0);
+  const auto weights   = make_parameters<double>(layer, "w"),
+             gradients = make_parameters<double>(layer, "g"),
+             moved     = make_parameters<double>(layer, "t");
+  set_values(weights.weight, w0);
+  set_values(moved.weight, tw0);
+  const F x("x", mesh, partitions), dx = x.like("dx");
+  const F y("y", mesh, after), dy      = y.like("dy");
+  scatter(x, x0);
+  scatter(dy, dy0);
+  layer.apply(space, weights, y, x);
+  EXPECT_EQ(difference(y, at_every_point<rank>(n, w0)), 0.0);
+  layer.pushforward(space, weights, moved, y, x, x);
+  EXPECT_EQ(difference(y, at_every_point<rank>(n, tw0)), 0.0);
+  layer.pushforward(space, weights, not_wanted, y, x, x);
+  EXPECT_EQ(difference(y, World<rank>(n)), 0.0);
+  layer.pullback(space, weights, gradients, dx, dy, x);
+  EXPECT_EQ(difference(dx, World<rank>(nx)), 0.0);
+  Values dw = summed(gradients.weight, x);
+  EXPECT_LT(difference(dw, dw0), 1e-8);
+  EXPECT_NEAR(dot(at_every_point<rank>(n, tw0).v, dy0.v), dot(tw0, dw), 1e-12 * dot(dy0.v, dy0.v));
+  layer.pullback(space, weights, gradients, not_wanted, dy, x);  // adds
+  dw = summed(gradients.weight, x);
+  for (double& g : dw) g *= 0.5;
+  EXPECT_LT(difference(dw, dw0), 1e-8);
+  layer.pullback(space, weights, not_wanted, dx, dy, x);
+}
+
+TEST(learned_queries, the_same_at_every_point) {
+  static_assert(LearnedQueries::sharding == LayerSharding::local);
+  static_assert(!LearnedQueries::can_be_sharded(0) && LearnedQueries::can_be_sharded(1));
+  using Volume   = OutputOf<double, 3>;
+  using Haloed3  = ShardedView<double*****, Kokkos::LayoutLeft, ShardDim<3, Lat, Halo<1>>,
+                              ShardDim<4, Lon, Halo<2>>>;
+  using Plane    = ShardedView<double****, Kokkos::LayoutRight, ShardDim<0, Lat>, ShardDim<3, Lon>>;
+  using Channels = ShardedView<double****, Kokkos::LayoutRight, ShardDim<1, Lat>, ShardDim<3, Lon>>;
+  using Column   = ShardedView<double***, Kokkos::LayoutRight, ShardDim<0, Lat>>;
+  Random random(seed());
+  on_meshes(std::array<index_t, 5>{2, 3, 4, 5, 7},
+            [&](const Grid& mesh, const std::array<Partition, 5>& p) {
+              check_queries<Volume>(mesh, p, {3, 6}, random);
+              check_queries<Haloed3>(mesh, p, {5, 2}, random);
+            });
+  on_shapes(3, [&](const Grid& mesh, const auto& shape, int which) {
+    const auto part = [&](index_t n, int axis) {
+      return some_partition(n, shape[static_cast<std::size_t>(axis)], which, random);
+    };
+    const Partition two = Partition::whole(2), three = Partition::whole(3);
+    check_queries<Plane>(mesh, std::array{part(4, 0), two, three, part(9, 1)}, {2, 5}, random);
+    check_queries<Channels>(mesh, std::array{two, part(6, 0), three, part(9, 1)}, {2, 5}, random);
+    check_queries<Column>(mesh, std::array{part(4, 0), two, three}, {4, 5}, random);
+  });
+}
+
+TEST(learned_queries, what_does_not_fit_throws_on_every_rank) {
+  using Volume = OutputOf<double, 3>;
+  const Grid mesh(MPI_COMM_WORLD, {world_size(), 1});
+  const LearnedQueries layer{3, 2};
+  const auto w = make_parameters<double>(layer, "w");
+  const Volume x("x", mesh, {2, 5, 4, 8, 3});
+  for (const std::array<index_t, 5>& wrong : {std::array<index_t, 5>{2, 3, 3, 8, 3},
+                                              {2, 2, 4, 8, 3},
+                                              {1, 2, 3, 8, 3},
+                                              {2, 2, 3, 7, 3},
+                                              {2, 2, 3, 8, 4}})
+    EXPECT_THROW(layer.apply(Space(), w, Volume("y", mesh, wrong), x), ArgumentError);
+  const Volume y("y", mesh, {2, 2, 3, 8, 3});
+  EXPECT_NO_THROW(layer.apply(Space(), w, y, x));
 }
 
 TEST(normal, the_same_on_every_mesh) {

@@ -25,6 +25,9 @@ using namespace shard;
 using Space = Kokkos::DefaultHostExecutionSpace;
 using Field = ShardedView<double****, Kokkos::LayoutRight, ShardDim<2, Lat, Halo<1>>,
                           ShardDim<3, Lon, Halo<1>>, Kokkos::HostSpace>;
+/// With a whole first dimension of space.
+using Columns =
+    ShardedView<double****, Kokkos::LayoutRight, ShardDim<3, Lon, Halo<1>>, Kokkos::HostSpace>;
 
 double value_at(index_t b, index_t c, index_t i, index_t j, int seed) {
   return static_cast<double>((b * 59 + c * 83 + i * 37 + j * 11 + seed * 13) % 101 - 50) / 32;
@@ -35,7 +38,7 @@ template <class F>
 void fill(const F& f, int seed) {
   for (index_t b = 0; b < f.extent(0); ++b)
     for (index_t c = 0; c < f.extent(1); ++c)
-      for (index_t i = -1; i <= f.extent(2); ++i)
+      for (index_t i = -F::halo_lo(2); i < f.extent(2) + F::halo_hi(2); ++i)
         for (index_t j = -1; j <= f.extent(3); ++j)
           f(b, c, i, j) = i < 0 || j < 0 || i == f.extent(2) || j == f.extent(3)
                               ? Kokkos::Experimental::quiet_NaN_v<double>
@@ -152,17 +155,17 @@ struct Adaptive {
   }
 };
 
-template <class Layer, class... Axes>
+template <class F = Field, class Layer, class... Axes>
 void check(const char* name, const Layer& layer, const Mesh<Axes...>& mesh,
            const std::array<Partition, 4>& partitions) {
   SCOPED_TRACE(name);
   const Called<Layer> called{layer};
   const auto after = impl::partitions_after(layer, partitions);
-  const Field x("x", mesh, partitions), dx = x.like("dx"), y("y", mesh, after), dy = y.like("dy");
+  const F x("x", mesh, partitions), dx = x.like("dx"), y("y", mesh, after), dy = y.like("dy");
   const std::vector<double> expected = called(y, x, dx, dy);
   EXPECT_TRUE(std::none_of(expected.begin(), expected.end(), [](double v) { return v != v; }));
-  const auto xs = shard::testing::same_type_inputs<Field>(mesh, partitions),
-             ys = shard::testing::same_type_inputs<Field>(mesh, after);
+  const auto xs = shard::testing::same_type_inputs<F>(mesh, partitions),
+             ys = shard::testing::same_type_inputs<F>(mesh, after);
   for (std::size_t k = 1; k < xs.size(); ++k) {
     SCOPED_TRACE(xs[k].name);
     EXPECT_EQ(called(y, xs[k].field, dx, dy), expected) << "x";
@@ -171,11 +174,11 @@ void check(const char* name, const Layer& layer, const Mesh<Axes...>& mesh,
     EXPECT_EQ(called(y, x, dx, ys[k].field), expected) << "dy";
   }
   SCOPED_TRACE("strided");
-  const auto sx = shard::testing::strided_input<Field>(mesh, partitions),
-             sy = shard::testing::strided_input<Field>(mesh, after);
+  const auto sx = shard::testing::strided_input<F>(mesh, partitions),
+             sy = shard::testing::strided_input<F>(mesh, after);
   EXPECT_EQ(called(sy, sx, dx, dy), expected) << "x and y";
-  const auto sdx = shard::testing::strided_input<Field>(mesh, partitions),
-             sdy = shard::testing::strided_input<Field>(mesh, after);
+  const auto sdx = shard::testing::strided_input<F>(mesh, partitions),
+             sdy = shard::testing::strided_input<F>(mesh, after);
   EXPECT_EQ(called(y, x, sdx, sdy), expected) << "dx and dy";
 }
 
@@ -212,6 +215,9 @@ void check_on(const char* mesh_name, const Mesh<Axes...>& mesh) {
     check("Modulated", Adaptive{}, mesh, partitions);
     check("Rotary", Rotary{2}, mesh, partitions);
     check("patches", PixelShuffle<2, 2, PixelOrder::points_first>{}, mesh, partitions);
+    check("rows kept", PixelShuffle<2, 2, PixelOrder::channels_first, 1>{}, mesh, partitions);
+    check<Columns>("LearnedQueries", LearnedQueries{3, 5}, mesh,
+                   {partitions[0], partitions[1], Partition::whole(rows), partitions[3]});
   }
 }
 
