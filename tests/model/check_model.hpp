@@ -102,26 +102,31 @@ void expect_row(const ModelFile& file, const M& model, const std::string& oracle
 }
 
 /// A replicated input: its name and extents.
+template <int Rank>
 struct Replicated {
   std::string name;
-  Extents<4> extents;
+  Extents<Rank> extents;
 };
 
 /// Runs a model with an input "input" and `N` replicated ones on all meshes of the ranks, with even
-/// and uneven shards, and compares outputs and all gradients.
-template <std::size_t N = 0, class M>
-void check_model(ModelFile& file, const M& model, const Extents<4>& extents,
-                 const std::array<Replicated, N>& others = {}, double tolerance = 1e-10) {
+/// and uneven shards, and compares outputs and all gradients. The last two dimensions are sharded.
+template <std::size_t N = 0, int Rank = 4, class M>
+void check_model(ModelFile& file, const M& model, const Extents<Rank>& extents,
+                 const std::array<Replicated<Rank>, N>& others = {}, double tolerance = 1e-10) {
   load_weights(file, model);
   std::mt19937_64 random(seed());
   for (const auto& shape : mesh_shapes()) {
     const Mesh<Lat, Lon> mesh(MPI_COMM_WORLD, shape);
-    const auto net = domain_parallel<Lat, Lon>(model, mesh);
+    const auto net = domain_parallel<ShardDim<-2, Lat>, ShardDim<-1, Lon>>(model, mesh);
     using Input    = typename std::remove_cvref_t<decltype(net)>::Input;
     for (const bool even : {true, false}) {
-      const auto pieces =
-          some_pieces(extents, {1, 1, mesh.size<Lat>(), mesh.size<Lon>()}, even, random);
-      SCOPED_TRACE("rows " + pieces[2].describe() + ", columns " + pieces[3].describe());
+      std::array<int, static_cast<std::size_t>(Rank)> parts;
+      parts.fill(1);
+      parts[Rank - 2]   = mesh.size<Lat>();
+      parts[Rank - 1]   = mesh.size<Lon>();
+      const auto pieces = some_pieces(extents, parts, even, random);
+      SCOPED_TRACE("rows " + pieces[Rank - 2].describe() + ", columns " +
+                   pieces[Rank - 1].describe());
       const Input x("x", mesh, pieces), dx = x.like("dx");
       set_points(x, file("example.input"));
       std::array<Input, N> z, dz;

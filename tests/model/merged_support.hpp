@@ -16,10 +16,12 @@ namespace shard::testing {
 using Pieces = std::array<Partition, 4>;
 
 /// Balanced, or any begins: shards may be empty.
-inline Pieces some_pieces(const Extents<4>& n, const std::array<int, 4>& parts, bool balanced,
-                          std::mt19937_64& random) {
-  Pieces p;
-  for (std::size_t d = 0; d < 4; ++d) {
+template <int Rank = 4>
+std::array<Partition, static_cast<std::size_t>(Rank)> some_pieces(
+    const Extents<Rank>& n, const std::array<int, static_cast<std::size_t>(Rank)>& parts,
+    bool balanced, std::mt19937_64& random) {
+  std::array<Partition, static_cast<std::size_t>(Rank)> p;
+  for (std::size_t d = 0; d < p.size(); ++d) {
     if (balanced || parts[d] == 1) {
       p[d] = Partition::balanced(n.n[d], parts[d]);
       continue;
