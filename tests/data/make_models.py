@@ -243,6 +243,120 @@ def fair_crps(target, weights):
     return loss
 
 
+# Pangu-Weather, small: 3D windows with earth-specific biases; tokens are [batch, level, latitude, longitude, channel]
+
+
+class EarthAttention(nn.Module):
+    def __init__(self, dim, heads, window, shift, extents):
+        super().__init__()
+        self.heads, self.window, self.shift = heads, window, shift
+        lacks = [-n % w for n, w in zip(extents, window)]
+        self.pads = [(n // 2, n - n // 2) for n in lacks]
+        self.padded = [n + k for n, k in zip(extents, lacks)]
+        self.count = [n // w for n, w in zip(self.padded, window)]
+        self.qkv, self.proj = nn.Linear(dim, 3 * dim), nn.Linear(dim, dim)
+        rows = window[0] ** 2 * window[1] ** 2 * (2 * window[2] - 1)
+        self.earth_specific_bias = nn.Parameter(0.5 * torch.randn(rows, self.count[0] * self.count[1], heads))
+
+    def places(self):
+        """The place of each point of a window, [points, 3]."""
+        return torch.stack(torch.meshgrid(*(torch.arange(w) for w in self.window), indexing="ij"), -1).reshape(-1, 3)
+
+    def bias(self):
+        i, j = self.places()[:, None], self.places()[None]
+        z, y, x = self.window
+        level, lat, lon = i[..., 0] + z * j[..., 0], i[..., 1] + y * j[..., 1], i[..., 2] - j[..., 2] + x - 1
+        rows = (level * y * y + lat) * (2 * x - 1) + lon
+        return self.earth_specific_bias[rows].permute(2, 3, 0, 1)
+
+    def mask(self):
+        """Whether two points see each other, which those across the seams of levels or latitudes don't, by type."""
+        seen = True
+        for d in range(2):
+            apart = torch.arange(self.padded[d]) >= self.padded[d] - self.shift[d]
+            side = apart.reshape(self.count[d], self.window[d])[:, self.places()[:, d]]
+            same = side[:, :, None] == side[:, None]
+            seen = seen & (same[:, None] if d == 0 else same[None])
+        return seen.flatten(0, 1)[:, None]
+
+    def forward(self, x):
+        (z, y, w), (a, b, c) = self.window, self.count
+        x = F.pad(x, (0, 0, *self.pads[2], *self.pads[1], *self.pads[0]))
+        x = x.roll([-s for s in self.shift], (1, 2, 3))
+        qkv = self.qkv(x).reshape(-1, a, z, b, y, c, w, 3, self.heads, x.shape[-1] // self.heads)
+        qkv = qkv.permute(7, 0, 5, 1, 3, 8, 2, 4, 6, 9)
+        q, k, v = qkv.flatten(6, 8).flatten(3, 4)  # [batch, window of a type, type, head, point, feature]
+        scores = q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5 + self.bias()
+        h = scores.masked_fill(~self.mask(), -torch.inf).softmax(-1) @ v
+        h = h.reshape(-1, c, a, b, self.heads, z, y, w, h.shape[-1]).permute(0, 2, 5, 3, 6, 1, 7, 4, 8).reshape(x.shape)
+        h = h.roll(self.shift, (1, 2, 3))
+        for d, (low, high) in enumerate(self.pads):
+            h = h.narrow(d + 1, low, h.shape[d + 1] - low - high)
+        return self.proj(h)
+
+
+class MLP(nn.Module):
+    def __init__(self, dim, hidden):
+        super().__init__()
+        self.fc1, self.fc2 = nn.Linear(dim, hidden), nn.Linear(hidden, dim)
+
+    def forward(self, x):
+        return self.fc2(F.gelu(self.fc1(x)))
+
+
+class EarthBlock(nn.Module):
+    def __init__(self, dim, heads, shift, extents):
+        super().__init__()
+        self.attn, self.norm1 = EarthAttention(dim, heads, (2, 3, 2), shift, extents), nn.LayerNorm(dim)
+        self.mlp, self.norm2 = MLP(dim, 2 * dim), nn.LayerNorm(dim)
+
+    def forward(self, x):
+        x = x + self.norm1(self.attn(x))
+        return x + self.norm2(self.mlp(x))
+
+
+class PatchMerging(nn.Module):
+    def __init__(self, dim):
+        super().__init__()
+        self.norm, self.reduction = nn.LayerNorm(4 * dim), nn.Linear(4 * dim, 2 * dim, bias=False)
+
+    def forward(self, x):
+        x = F.pad(x, (0, 0, 0, x.shape[3] % 2, 0, x.shape[2] % 2))
+        x = x.unflatten(3, (-1, 2)).unflatten(2, (-1, 2)).transpose(3, 4)
+        return self.reduction(self.norm(x.flatten(4)))
+
+
+class PatchSplitting(nn.Module):
+    def __init__(self, dim):
+        super().__init__()
+        self.lin1, self.norm = nn.Linear(dim, 2 * dim, bias=False), nn.LayerNorm(dim // 2)
+        self.lin2 = nn.Linear(dim // 2, dim // 2, bias=False)
+
+    def forward(self, x, lats, lons):
+        x = self.lin1(x).unflatten(-1, (2, 2, -1)).transpose(3, 4).flatten(4, 5).flatten(2, 3)
+        return self.lin2(self.norm(x[:, :, :lats, :lons]))
+
+
+class Pangu(nn.Module):
+    def __init__(self):
+        super().__init__()
+        two = (1, 2, 2), (2, 2, 2)
+        self.embed_surface, self.embed_upper = (nn.Conv3d(2, 8, k, stride=k) for k in two)
+        layer = lambda *options: nn.ModuleList(EarthBlock(*options[:2], s, options[2]) for s in ((0, 0, 0), (1, 1, 1)))
+        self.layer1, self.downsample = layer(8, 2, (4, 7, 8)), PatchMerging(8)
+        self.layer2, self.upsample = layer(16, 4, (4, 4, 4)), PatchSplitting(16)
+        self.layer3 = layer(8, 2, (4, 7, 8))
+        self.recover_surface, self.recover_upper = (nn.ConvTranspose3d(16, 2, k, stride=k) for k in two)
+
+    def forward(self, x):
+        patches = torch.cat([self.embed_surface(x[:, :, :1]), self.embed_upper(x[:, :, 1:])], 2).movedim(1, -1)
+        skip = nn.Sequential(*self.layer1)(patches)
+        h = nn.Sequential(*self.layer2)(self.downsample(skip))
+        h = nn.Sequential(*self.layer3)(self.upsample(h, *skip.shape[2:4]))
+        h = torch.cat([h, skip], -1).movedim(-1, 1)
+        return torch.cat([self.recover_surface(h[:, :, :1]), self.recover_upper(h[:, :, 1:])], 2)
+
+
 if __name__ == "__main__":
     torch.manual_seed(3)
     save("vit", ViT(), {"input": torch.randn(2, 3, 20, 28)})
@@ -252,3 +366,4 @@ if __name__ == "__main__":
     state = torch.randn(1, 2, 13, 10).expand(4, -1, -1, -1)
     save("ensemble", Ensemble(), {"input": state, "noise": torch.randn(4, 3, 1, 1)}, fair_crps(truth, weights),
          {"target": truth[None], "weights": weights})
+    save("pangu", Pangu(), {"input": torch.randn(2, 2, 7, 14, 16)})
