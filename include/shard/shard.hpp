@@ -84,6 +84,7 @@ namespace shard {}
 #include "shard/mesh/static_mesh.hpp"
 #include "shard/model/conversion_report.hpp"
 #include "shard/model/domain_parallel.hpp"
+#include "shard/model/gathered.hpp"
 #include "shard/model/parameter_arena.hpp"
 #include "shard/model/parameter_part.hpp"
 #include "shard/model/replace.hpp"
