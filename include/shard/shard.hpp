@@ -42,6 +42,7 @@ namespace shard {}
 #include "shard/layers/attention/head_norm.hpp"
 #include "shard/layers/layer_cost.hpp"
 #include "shard/layers/loss/crps.hpp"
+#include "shard/layers/loss/energy_score.hpp"
 #include "shard/layers/loss/mean_error.hpp"
 #include "shard/layers/loss/mean_square.hpp"
 #include "shard/layers/norm/batch_norm.hpp"
