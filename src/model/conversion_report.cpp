@@ -30,6 +30,7 @@ std::string ConversionReport::text() const {
     }
     if (!l.halo.empty()) out += ", halo " + l.halo;
     if (!l.merged.empty()) out += "; one exchange for " + l.merged;
+    if (l.gathered) out += "; computed by one rank";
     out += '\n';
   }
   out += "replaced:";

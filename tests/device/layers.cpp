@@ -100,6 +100,8 @@ double use(const shard::Mesh<Lat, Lon>& mesh) {
   CRPS crps(z, t, {}, 0.0);
   const double score = crps(space, z, t) + crps.pushforward(space, z, z, t);
   crps.pullback(space, z, z, t);
+  EnergyScore energy(z, t, {}, 0.0);
+  energy.pullback(space, z, z, t, energy(space, z, t) + energy.pushforward(space, z, z, t));
   interpolate.pullback(space, dy, z);
   interpolate.template pullback<Determinism::ordered>(space, dy, z);
   up.pullback(space, p1, p1, dy, z, y);

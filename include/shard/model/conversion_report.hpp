@@ -23,6 +23,7 @@ struct ConvertedLayer {
   bool custom        = false;  ///< a user's converter replaced it
   std::string merged = {};     ///< its chain of merged layers, and the halo of that chain's
                                ///< exchange: "0 to 2, halo 3+3 x 0+0"; empty: not merged
+  bool gathered = false;       ///< one rank computes it: see Gathered
 
   /// "Conv": its type without arguments.
   std::string kind() const { return layer.substr(0, layer.find('<')); }
@@ -138,7 +139,8 @@ struct Reporter {
     constexpr bool stays = std::is_same_v<Layer, Runs>;
     add<Layer, Runs>(name, !stays && !is_domain_parallel_of<Layer, Runs>());
     if constexpr (stays) report.layers.back().replaced_by.clear();
-    report.layers.back().halo = halo_of<Runs>(Axes{});
+    report.layers.back().halo     = halo_of<Runs>(Axes{});
+    report.layers.back().gathered = is_gathered_v<Layer>;
   }
   template <class Layer, class Runs>
   static constexpr bool is_domain_parallel_of() {

@@ -2,6 +2,8 @@
 #ifndef SHARD_LAYERS_IMPL_ENSEMBLE_KERNELS_HPP
 #define SHARD_LAYERS_IMPL_ENSEMBLE_KERNELS_HPP
 
+#include <string_view>
+
 #include "shard/layers/impl/kernels.hpp"
 
 namespace shard::impl {
@@ -12,9 +14,9 @@ struct EnsembleScore {
   index_t members = 1;
   double pairs    = 0.0;
 
-  /// The continuous ranked probability score, alpha parts of which are fair. Throws ArgumentError
+  /// A score, alpha parts of which are fair. Throws ArgumentError
   /// unless 0 <= alpha <= 1 and there is a member, or two where alpha > 0.
-  static EnsembleScore crps(index_t members, double alpha);
+  static EnsembleScore of(std::string_view score, index_t members, double alpha);
 };
 
 /// Kernels of scores of ensembles, compiled in src/layers for float and double. Members of a sample
@@ -37,6 +39,12 @@ struct EnsembleKernels : RequireLayerKernels<Space> {
   static void derivative(const Space& space, const EnsembleScore& score, const Block<T>& dx,
                          const Block<const T>& x, const Block<const T>& target,
                          const double* row_weights, int dims, double scale);
+  /// dx_m = scale w (f_mm (x_m - t) + sum over n of f_mn (x_m - x_n)), with factors f [sample,
+  /// members, members].
+  static void distance_derivative(const Space& space, index_t members, const Block<T>& dx,
+                                  const Block<const T>& x, const Block<const T>& target,
+                                  const double* factors, const double* row_weights, int dims,
+                                  double scale);
 };
 
 }  // namespace shard::impl

@@ -7,6 +7,7 @@
 #include <tuple>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "shard/base/wanted.hpp"
 #include "shard/model/module.hpp"
@@ -62,6 +63,17 @@ Partitions partitions_after(const Layer& layer, const Partitions& input, const M
     return layer.output_partitions(input);
   else
     return input;
+}
+
+/// Partitions of which the first rank along each axis owns all points in space.
+template <class Partitions>
+Partitions owned_by_first(Partitions p) {
+  for (std::size_t d = 2; d < p.size(); ++d) {
+    std::vector<index_t> counts(static_cast<std::size_t>(p[d].parts()), 0);
+    counts.front() = p[d].size();
+    p[d]           = Partition::explicit_counts(counts);
+  }
+  return p;
 }
 
 /// Whether a layer's output may have the partitions of a finer level.

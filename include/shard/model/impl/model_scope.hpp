@@ -217,8 +217,7 @@ class ModelScope {
     bool same_world  = true;
     for (std::size_t d = 0; d < to.size(); ++d)
       same_world = same_world && (d == 1 || to[d].size() == from[d].size());
-    return !same_world || moved == from ? value
-                                        : recorder_.run_operation(CopyValue{}, moved, value);
+    return same_world ? recorder_.moved(value, moved) : value;
   }
   [[noreturn]] static void throw_not_a_member() {
     throw_argument("model",

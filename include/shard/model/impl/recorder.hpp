@@ -17,6 +17,7 @@
 
 #include "shard/layers/pointwise/pointwise.hpp"
 #include "shard/model/arena.hpp"
+#include "shard/model/impl/gathered_record.hpp"
 #include "shard/model/impl/layer_record.hpp"
 #include "shard/model/impl/skips.hpp"
 #include "shard/model/impl/value_plan.hpp"
@@ -62,30 +63,20 @@ class Recorder {
   /// The output of a module that is applied to values. Collective over the mesh.
   template <class M, class... V>
   int run(const M& module, const Partitions& partitions, V... input) {
-    using OneRecord   = LayerRecord<Types, M, static_cast<int>(sizeof...(V)), Space>;
-    const auto passes = [&](std::size_t i, int value) {
-      if constexpr (requires { module.layer().passes(i); })
-        return module.layer().passes(i) && this->partitions(value) == partitions;
-      else
-        return false;
-    };
-    std::vector<bool> passed;
-    (passed.push_back(passes(passed.size(), input)), ...);
-    if constexpr (!broadcasts_v<typename M::layer_type>) require_same_kind({input...});
-    const int output =
-        record<typename OneRecord::Wants>(std::make_unique<OneRecord>(module), {input...},
-                                          partitions, std::move(passed), OneRecord::reads());
-    if constexpr (wants_halo<typename OneRecord::Gives>) {
-      widen<typename OneRecord::Gives>(values_[at(output)]);
-      values_[at(output)].gives = true;
-    }
-    return output;
+    if constexpr (is_gathered_v<typename M::layer_type>)
+      return run_gathered(module, partitions, input...);
+    else
+      return run_layer(module, partitions, input...);
   }
   /// The same for an operation without parameters.
   template <class Op, class... V>
   int run_operation(const Op& op, const Partitions& partitions, V... input) {
     return run(Module<T, typename Base::memory_space, Op>(op, {}, {}, nullptr), partitions,
                input...);
+  }
+  /// The value with these partitions.
+  int moved(int value, const Partitions& to) {
+    return partitions(value) == to ? value : run_operation(CopyValue{}, to, value);
   }
   /// The same for a concatenation.
   template <class... V>
@@ -284,6 +275,42 @@ class Recorder {
     bool gives        = false;                ///< its halo was filled by a HaloExchange
     std::vector<int> copies;                  ///< values with other boundaries
   };
+
+  template <class M, class... V>
+  int run_layer(const M& module, const Partitions& partitions, V... input) {
+    using OneRecord   = LayerRecord<Types, M, static_cast<int>(sizeof...(V)), Space>;
+    const auto passes = [&](std::size_t i, int value) {
+      if constexpr (requires { module.layer().passes(i); })
+        return module.layer().passes(i) && this->partitions(value) == partitions;
+      else
+        return false;
+    };
+    std::vector<bool> passed;
+    (passed.push_back(passes(passed.size(), input)), ...);
+    if constexpr (!broadcasts_v<typename M::layer_type>) require_same_kind({input...});
+    const int output =
+        record<typename OneRecord::Wants>(std::make_unique<OneRecord>(module), {input...},
+                                          partitions, std::move(passed), OneRecord::reads());
+    if constexpr (wants_halo<typename OneRecord::Gives>) {
+      widen<typename OneRecord::Gives>(values_[at(output)]);
+      values_[at(output)].gives = true;
+    }
+    return output;
+  }
+  template <class M, class... V>
+  int run_gathered(const M& module, const Partitions& partitions, V... input) {
+    using Op        = typename M::layer_type::gathered_type;
+    using One       = Module<T, Memory, Op>;
+    using OneRecord = GatheredRecord<Types, MeshType, One, static_cast<int>(sizeof...(V)), Space>;
+    require_same_kind({input...});
+    const One one(module.layer().op, module.parameters(), module.gradients(), module.frozen_state(),
+                  module.buffers(), module.run());
+    const int out = record<typename OneRecord::Wants>(
+        std::make_unique<OneRecord>(one, meshes_),
+        {moved(input, owned_by_first(this->partitions(input)))...}, owned_by_first(partitions),
+        std::vector<bool>(sizeof...(V), false), OneRecord::reads());
+    return moved(out, partitions);
+  }
 
   static std::size_t at(int i) { return static_cast<std::size_t>(i); }
   static std::size_t cells(index_t bytes) { return static_cast<std::size_t>(bytes) / sizeof(T); }
