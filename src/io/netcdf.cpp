@@ -141,7 +141,8 @@ struct NetcdfFile::State {
   State(std::string p, std::size_t most_bytes) : path(std::move(p)), limit(most_bytes) {
     if (const std::string found = impl::special_file(path); !found.empty())
       fail(path, "", "it is " + found + ", not a file");
-    const int code = nc_open(path.c_str(), NC_NOWRITE, &id);
+    const auto alone = one_at_a_time();
+    const int code   = nc_open(path.c_str(), NC_NOWRITE, &id);
     if (code != NC_NOERR) {
       fail(path, "",
            std::string("cannot be opened: ") + nc_strerror(code) +
@@ -158,7 +159,10 @@ struct NetcdfFile::State {
   }
   State(const State&)            = delete;
   State& operator=(const State&) = delete;
-  ~State() { nc_close(id); }
+  ~State() {
+    const auto alone = one_at_a_time();
+    nc_close(id);
+  }
 
   [[nodiscard]] std::optional<int> find(const std::string& name) const {
     int variable   = -1;
@@ -184,7 +188,8 @@ const std::string& NetcdfFile::path() const { return state_->path; }
 std::size_t NetcdfFile::most_bytes() const { return state_->limit; }
 
 std::vector<NetcdfDimension> NetcdfFile::dimensions() const {
-  int count = 0;
+  const auto alone = one_at_a_time();
+  int count        = 0;
   check(nc_inq_ndims(state_->id, &count), path(), "", "count its dimensions");
   std::vector<int> ids(static_cast<std::size_t>(count));
   check(nc_inq_dimids(state_->id, &count, ids.data(), 0), path(), "", "list its dimensions");
@@ -199,7 +204,8 @@ std::vector<NetcdfDimension> NetcdfFile::dimensions() const {
 }
 
 std::vector<std::string> NetcdfFile::variables() const {
-  int count = 0;
+  const auto alone = one_at_a_time();
+  int count        = 0;
   check(nc_inq_nvars(state_->id, &count), path(), "", "count its variables");
   std::vector<int> ids(static_cast<std::size_t>(count));
   check(nc_inq_varids(state_->id, &count, ids.data()), path(), "", "list its variables");
@@ -213,10 +219,12 @@ std::vector<std::string> NetcdfFile::variables() const {
 }
 
 bool NetcdfFile::has_variable(const std::string& name) const {
+  const auto alone = one_at_a_time();
   return state_->find(name).has_value();
 }
 
 NetcdfVariable NetcdfFile::variable(const std::string& name) const {
+  const auto alone            = one_at_a_time();
   const std::optional<int> id = state_->find(name);
   if (!id) fail(path(), name, "the file has no such variable; there are: " + join(variables()));
   nc_type type = NC_NAT;
@@ -243,6 +251,7 @@ NetcdfVariable NetcdfFile::variable(const std::string& name) const {
 
 std::optional<std::string> NetcdfFile::text(const std::string& variable,
                                             const std::string& attribute) const {
+  const auto alone            = one_at_a_time();
   const std::optional<int> id = state_->find_or_global(variable);
   nc_type type                = NC_NAT;
   std::size_t length          = 0;
@@ -269,6 +278,7 @@ std::optional<std::string> NetcdfFile::text(const std::string& variable,
 
 std::optional<double> NetcdfFile::number(const std::string& variable,
                                          const std::string& attribute) const {
+  const auto alone            = one_at_a_time();
   const std::optional<int> id = state_->find_or_global(variable);
   nc_type type                = NC_NAT;
   std::size_t length          = 0;
@@ -283,6 +293,7 @@ std::optional<double> NetcdfFile::number(const std::string& variable,
 }
 
 DimensionRole NetcdfFile::role(const std::string& dimension) const {
+  const auto alone           = one_at_a_time();
   const std::string standard = lower(text(dimension, "standard_name").value_or(""));
   if (standard == "latitude") return DimensionRole::latitude;
   if (standard == "longitude") return DimensionRole::longitude;
@@ -342,6 +353,7 @@ DimensionRole NetcdfFile::role(const std::string& dimension) const {
 
 std::size_t NetcdfFile::read(const std::string& name, std::span<const std::size_t> start,
                              std::span<const std::size_t> count, std::span<double> values) const {
+  const auto alone          = one_at_a_time();
   const NetcdfVariable what = variable(name);
   if (!what.numeric) fail(path(), name, "holds text, not numbers; name another variable");
   if (start.size() != what.dimensions.size() || count.size() != what.dimensions.size()) {
@@ -394,6 +406,7 @@ std::size_t NetcdfFile::read(const std::string& name, std::span<const std::size_
 }
 
 std::vector<double> NetcdfFile::read(const std::string& name) const {
+  const auto alone          = one_at_a_time();
   const NetcdfVariable what = variable(name);
   std::vector<std::size_t> start(what.dimensions.size(), 0), count;
   std::size_t size = 1;

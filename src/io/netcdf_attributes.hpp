@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <cstddef>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -28,6 +29,12 @@ inline void check(int code, const std::string& path, const std::string& variable
   if (code != NC_NOERR) {
     fail(path, variable, std::string("cannot ") + action + ": " + nc_strerror(code));
   }
+}
+
+/// The NetCDF library works for one thread at a time; ReadAhead reads in one of its own.
+inline std::unique_lock<std::recursive_mutex> one_at_a_time() {
+  static std::recursive_mutex library;
+  return std::unique_lock(library);
 }
 
 inline bool is_floating(nc_type type) { return type == NC_FLOAT || type == NC_DOUBLE; }

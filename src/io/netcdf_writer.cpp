@@ -25,6 +25,7 @@ struct NetcdfWriter::State {
   State(const State&)            = delete;
   State& operator=(const State&) = delete;
   ~State() {
+    const auto alone = one_at_a_time();
     if (open) nc_abort(id);
   }
 
@@ -83,6 +84,7 @@ struct NetcdfWriter::State {
 
 NetcdfWriter::NetcdfWriter(const std::string& path, bool large, ExistingFile existing)
     : state_(std::make_unique<State>(path)) {
+  const auto alone        = one_at_a_time();
   const std::string& part = state_->file.part();
   if (existing == ExistingFile::extend && state_->file.copy_old()) {
     check(nc_open(part.c_str(), NC_WRITE, &state_->id), path, "", "open it for writing");
@@ -100,6 +102,7 @@ NetcdfWriter& NetcdfWriter::operator=(NetcdfWriter&&) noexcept = default;
 NetcdfWriter::~NetcdfWriter()                                  = default;
 
 void NetcdfWriter::add_dimension(const std::string& name, std::size_t size) {
+  const auto alone = one_at_a_time();
   state_->require_open(name);
   state_->define(true);
   int dimension = -1;
@@ -109,6 +112,7 @@ void NetcdfWriter::add_dimension(const std::string& name, std::size_t size) {
 
 void NetcdfWriter::add_variable(const std::string& name, const std::vector<std::string>& dimensions,
                                 NetcdfType type, const std::vector<NetcdfAttribute>& attributes) {
+  const auto alone = one_at_a_time();
   state_->require_open(name);
   state_->define(true);
   std::vector<int> ids;
@@ -134,24 +138,28 @@ void NetcdfWriter::add_variable(const std::string& name, const std::vector<std::
 
 void NetcdfWriter::add_coordinate(const std::string& name, std::span<const double> values,
                                   const std::vector<NetcdfAttribute>& attributes) {
+  const auto alone = one_at_a_time();
   add_dimension(name, values.size());
   add_variable(name, {name}, NetcdfType::float64, attributes);
   write(name, values);
 }
 
 void NetcdfWriter::add_attribute(const NetcdfAttribute& attribute) {
+  const auto alone = one_at_a_time();
   state_->require_open("");
   state_->define(true);
   state_->put(NC_GLOBAL, "", attribute, NC_DOUBLE);
 }
 
 void NetcdfWriter::write(const std::string& name, std::span<const double> values) {
+  const auto alone                     = one_at_a_time();
   const std::vector<std::size_t> count = state_->extents(name);
   write(name, std::vector<std::size_t>(count.size(), 0), count, values);
 }
 
 void NetcdfWriter::write(const std::string& name, std::span<const std::size_t> start,
                          std::span<const std::size_t> count, std::span<const double> values) {
+  const auto alone       = one_at_a_time();
   const std::size_t rank = state_->extents(name).size();
   if (start.size() != rank || count.size() != rank)
     fail(state_->path, name, "has " + std::to_string(rank) + " dimensions; the box has others");
@@ -191,6 +199,7 @@ void NetcdfWriter::write(const std::string& name, std::span<const std::size_t> s
 }
 
 void NetcdfWriter::close() {
+  const auto alone = one_at_a_time();
   state_->require_open("");
   state_->open = false;
   check(nc_close(state_->id), state_->path, "", "end it");

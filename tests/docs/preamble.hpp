@@ -5,6 +5,7 @@
 #include <shard/base/version.hpp>
 #include <shard/io/checkpoint.hpp>
 #include <shard/io/netcdf_output.hpp>
+#include <shard/io/read_ahead.hpp>
 #include <shard/io/safetensors.hpp>
 #include <shard/layers/attention/attention.hpp>
 #include <shard/layers/attention/attention_bias.hpp>
