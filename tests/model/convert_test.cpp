@@ -341,6 +341,52 @@ TEST(Validate, FindingsHaveAPlaceAndACost) {
   EXPECT_TRUE(
       validate_sharding<Lat>(levels(), Extents<4>{1, 1, 16 * mesh.size<Lat>(), 32}, mesh).empty());
 }
+/// The same as a struct.
+struct LevelsStruct {
+  Conv3 stem{1, 1};
+  std::array<Down, 2> down{{{1, 1}, {1, 1}}};
+  Wide5 wide{1, 1};
+  Up4 up{1, 1};
+  Back back{1, 1};
+  auto operator()(auto& m, const auto& x) const {
+    const auto fine   = m.run(stem, x);
+    const auto middle = m.run(down[0], fine);
+    const auto coarse = m.run(up, m.run(wide, m.run(down[1], middle)));
+    return m.run(Concatenate{1}, std::tuple(fine, m.run_like(fine, back, coarse)));
+  }
+};
+TEST(Validate, FindsTheSameInAStruct) {
+  const Mesh<Lat> mesh = rows();
+  const auto net       = domain_parallel<Lat>(model<float>(LevelsStruct{}), mesh);
+  using Numbers        = std::vector<std::tuple<int, Misfit, index_t, index_t, double>>;
+  const auto numbers   = [](const std::vector<ShardingFinding>& found) {
+    Numbers all;
+    for (const auto& f : found)
+      all.emplace_back(f.finding.dim, f.finding.misfit, f.finding.has, f.finding.wants,
+                         f.finding.cost);
+    std::sort(all.begin(), all.end());
+    return all;
+  };
+  for (const index_t rows : {8 * mesh.size<Lat>() + 1, 8 * mesh.size<Lat>(), 3}) {
+    const Extents<4> extents{1, 1, rows, 32};
+    EXPECT_EQ(numbers(validate_sharding(net, net.input("x", extents))),
+              numbers(validate_sharding<Lat>(levels(), extents, mesh)))
+        << rows;
+  }
+  if (mesh.size<Lat>() == 1) return;
+  // any partitions: the second shard begins at an odd row
+  std::vector<index_t> counts(static_cast<std::size_t>(mesh.size<Lat>()), 16);
+  counts[0]        = 15;
+  const auto x     = decltype(net)::Input("x", mesh,
+                                          {Partition::whole(1), Partition::whole(1),
+                                           Partition::explicit_counts(counts), Partition::whole(32)});
+  const auto found = validate_sharding(net, x);
+  const auto odd   = std::find_if(found.begin(), found.end(), [](const ShardingFinding& f) {
+    return f.finding.misfit == Misfit::window_across_shards;
+  });
+  ASSERT_NE(odd, found.end());
+  EXPECT_EQ(odd->place, "down.0, dimension 2");
+}
 TEST(Validate, ALocalExtentAndWindowsAsTheOriginalHasThem) {
   EXPECT_TRUE(validate_sharding(80, {10, 10, 10, 10}).empty());
   const auto found = validate_sharding(90, {10, 10, 11});

@@ -11,6 +11,7 @@
 
 #include "shard/model/domain_parallel.hpp"
 #include "shard/model/impl/flat_list.hpp"
+#include "shard/model/impl/window_use.hpp"
 
 namespace shard {
 
@@ -42,13 +43,6 @@ struct ConversionReport {
 };
 
 namespace impl {
-
-/// A type's name as the compiler writes it, without `shard::`.
-std::string clean_type_name(std::string_view function);
-template <class T>
-std::string layer_type_name() {
-  return clean_type_name(__PRETTY_FUNCTION__);
-}
 
 std::string halo_text(const std::vector<LowHigh>& sides);
 

@@ -92,7 +92,18 @@ struct LevelOf {
   }
 };
 
-constexpr void check_work(Findings& found, int layer, int dim, const LevelOf& level) {
+/// The same of a partition.
+struct LevelOfPartition {
+  const Partition& partition;
+  index_t n = partition.size();
+  int parts = partition.parts();
+
+  index_t begin(int r) const { return partition.begin(r); }
+  index_t cells(int r) const { return partition.count(r); }
+};
+
+template <class Level>
+constexpr void check_work(Findings& found, int layer, int dim, const Level& level) {
   index_t largest = 0, empty = 0;
   for (int r = 0; r < level.parts; ++r) {
     const index_t cells = level.cells(r);
@@ -107,7 +118,8 @@ constexpr void check_work(Findings& found, int layer, int dim, const LevelOf& le
                1.0 - mean / static_cast<double>(largest)});
 }
 
-constexpr void check_window(Findings& found, int layer, int dim, const LevelOf& level, int stride,
+template <class Level>
+constexpr void check_window(Findings& found, int layer, int dim, const Level& level, int stride,
                             LowHigh required, LowHigh aligned) {
   index_t remainder = 0, least = level.n;
   for (int r = 0; r < level.parts; ++r) {
@@ -236,6 +248,40 @@ std::vector<ShardingFinding> validate_sharding(const Model<T, Memory, Root>& mod
     const Finding& f = found.list[static_cast<std::size_t>(i)];
     all.push_back(impl::in_words(
         f, names[static_cast<std::size_t>(f.layer)] + ", dimension " + std::to_string(f.dim)));
+  }
+  return all;
+}
+
+/// The same for a model on its mesh, a struct too, and inputs like these, of any partitions: its
+/// layers in the order in which its function runs them. A layer's place is the name of its
+/// parameters, or its type if it has none. Collective over the mesh.
+template <class T, class Memory, class Root, class MeshType, class Axes, class... X>
+std::vector<ShardingFinding> validate_sharding(
+    const ShardedModel<T, Memory, Root, MeshType, Axes>& model, const X&... x) {
+  const auto uses = model.uses_for(x...);
+  std::vector<ShardingFinding> all;
+  int layer = 0;
+  for (const auto& use : uses) {
+    Findings found;
+    for (int d = 2; d < Axes::rank; ++d) {
+      const auto i     = static_cast<std::size_t>(d);
+      const auto& side = use.sides[i];
+      const impl::LevelOfPartition in{use.input[i]}, out{use.output[i]};
+      if (side.stride > 0)
+        impl::check_window(found, layer, d, in, side.stride, side.required, side.aligned);
+      if (layer == 0) impl::check_work(found, layer, d, in);
+      if (out.n < in.n) impl::check_work(found, layer, d, out);
+    }
+    std::string place = use.type();
+    place             = place.substr(0, place.find('<'));
+    for (const ParameterEntry& e : model.parameters().entries())
+      if (use.weight != nullptr && model.parameters().values().data() + e.offset == use.weight)
+        place = e.name.substr(0, e.name.rfind('.'));
+    for (int i = 0; i < found.count; ++i) {
+      const Finding& f = found.list[static_cast<std::size_t>(i)];
+      all.push_back(impl::in_words(f, place + ", dimension " + std::to_string(f.dim)));
+    }
+    ++layer;
   }
   return all;
 }

@@ -93,6 +93,15 @@ class RecordedModel : public ModelModules<T, Memory, Root> {
   /// The mesh.
   const MeshType& mesh() const { return meshes_.mesh(); }
 
+  /// For the library's own use: its layers as they run for inputs like these. Collective over the
+  /// mesh.
+  template <class... X>
+  auto uses_for(const X&... x) const {
+    RecorderFor<typename Memory::execution_space> recorder(meshes_);
+    record_model(recorder, root_, shapes_of(x...), run_);
+    return recorder.uses();
+  }
+
  protected:
   using Types = ModelTypes<T, Memory, Axes>;
   using Base  = typename Types::Base;

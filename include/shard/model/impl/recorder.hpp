@@ -21,6 +21,7 @@
 #include "shard/model/impl/layer_record.hpp"
 #include "shard/model/impl/skips.hpp"
 #include "shard/model/impl/value_plan.hpp"
+#include "shard/model/impl/window_use.hpp"
 #include "shard/model/module.hpp"
 #include "shard/view/copy.hpp"
 
@@ -255,6 +256,8 @@ class Recorder {
     }
   }
 
+  /// Its layers of sharded values, in order.
+  const std::vector<LayerUse<Cuts::rank>>& uses() const { return uses_; }
   /// Number of outputs.
   std::size_t output_count() const { return outputs_.size(); }
 
@@ -291,6 +294,10 @@ class Recorder {
     const int output =
         record<typename OneRecord::Wants>(std::make_unique<OneRecord>(module), {input...},
                                           partitions, std::move(passed), OneRecord::reads());
+    if (!is_replicated(output)) {
+      const int first[] = {input...};
+      uses_.push_back(layer_use(module, this->partitions(first[0]), partitions));
+    }
     if constexpr (wants_halo<typename OneRecord::Gives>) {
       widen<typename OneRecord::Gives>(values_[at(output)]);
       values_[at(output)].gives = true;
@@ -573,6 +580,7 @@ class Recorder {
   ModelMeshes<MeshType> meshes_;
   std::vector<Value> values_;
   std::vector<std::unique_ptr<Record>> records_;
+  std::vector<LayerUse<Cuts::rank>> uses_;
   std::vector<int> outputs_;
   ValuePlan plan_;
   int inputs_ = 0;
