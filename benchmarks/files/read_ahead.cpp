@@ -68,7 +68,7 @@ int main(int argc, char** argv) {
     const Space space;
     const Grid mesh(environment.world(), {0, 1});
     const auto model = shard::sequential<float, Kokkos::HostSpace>(
-        Conv3{levels, 32}, shard::SiLU{}, Conv3{32, 32}, shard::SiLU{}, Conv3{32, levels});
+        Conv3{levels, levels}, shard::SiLU{}, Conv3{levels, levels});
     const auto net = shard::domain_parallel<Lat, Lon>(model, mesh);
     const auto x = net.input("x", {1, levels, rows, columns}), dx = x.like("dx");
     using Field = std::remove_const_t<decltype(x)>;
@@ -120,7 +120,7 @@ int main(int argc, char** argv) {
       std::printf(
           "%d ranks, ms per sample: reading %.2f, step %.2f, in turn %.2f, ahead %.2f; hidden "
           "%.2f of what can be\n",
-          environment.size(), r, s, q, a, (q - a) / std::min(r, s));
+          environment.size(), r, s, q, a, (r + s - a) / std::min(r, s));
   }
   MPI_Barrier(environment.world());
   if (environment.rank() == 0) std::remove(path.c_str());
