@@ -55,9 +55,11 @@ struct AttendTeamKernel {
     T* const shared          = key + scores_size;  // [sharer][own]
     TokenPlace* const mine   = reinterpret_cast<TokenPlace*>(shared + Tile::sharers * Tile::own);
     TokenPlace* const theirs = mine + Tile::own;
-    const auto w     = TeamTokens::of(team.league_rank(), all, all.shape.queries, tiles, Tile::own);
+    const auto w =
+        TeamTokens::of(team.league_rank(), all.shape.queries, all.shape.heads, tiles, Tile::own);
     const T scale    = static_cast<T>(all.shape.scale);
     const int before = team.team_rank() * Lanes, features = static_cast<int>(all.features);
+    const TeamTokens of_keys = w.of_head(all.key_head(w.h));
     Lane lane[Lanes];
 
     for (int l = 0; l < Lanes; ++l)
@@ -97,8 +99,8 @@ struct AttendTeamKernel {
         Tile::find(before + l, theirs, Tile::others, all.shape.keys, w.group, begin);
       team.team_barrier();
       for (int l = 0; l < Lanes; ++l) {
-        const typename Tile::template Loads<false> of_k(before + l, all, k, w, theirs),
-            of_v(before + l, all, v, w, theirs);
+        const typename Tile::template Loads<false> of_k(before + l, all, k, of_keys, theirs),
+            of_v(before + l, all, v, of_keys, theirs);
         of_k.by_feature(before + l, key);
         of_v.by_token(before + l, value);
       }

@@ -38,13 +38,18 @@ struct Tokens {
   }
 };
 
-/// The structure of an attention. Heads are equal ranges of channels.
+/// The structure of an attention. Heads are equal ranges of channels. Keys and values may have
+/// fewer heads than queries: each is shared by as many neighbouring heads of queries (Ainslie et
+/// al. 2023).
 struct AttentionShape {
-  index_t heads = 1;
-  double scale  = 1.0;
+  index_t heads         = 1;  ///< of queries
+  index_t heads_per_key = 1;  ///< heads of queries that share one of keys and values
+  double scale          = 1.0;
   Tokens queries, keys;
   bool causal         = false;             ///< excludes keys after the query's position
   index_t first_query = 0, first_key = 0;  ///< positions along the last dimension
+
+  KOKKOS_FUNCTION index_t key_heads() const { return heads / heads_per_key; }
 };
 
 /// Numbers that are added to the scaled scores, [type][head][query][key]: one for each pair of
@@ -106,8 +111,8 @@ struct AttentionKernels : RequireLayerKernels<Space> {
                                const double* sums, const Block<const T>& dy,
                                const Block<const T> (&qkv)[3], const AttentionShape& shape,
                                const ScoreBias<const T>& bias, bool first);
-  /// dk += ... and dv += ..., the queries in ascending order; needs `products`. A block without
-  /// memory isn't wanted.
+  /// dk += ... and dv += ..., the heads and then the queries in ascending order; needs `products`.
+  /// A block without memory isn't wanted.
   static void pullback_keys(const Space& space, const Block<T>& dk, const Block<T>& dv,
                             const double* sums, const Block<const T>& dy,
                             const Block<const T> (&qkv)[3], const AttentionShape& shape,
@@ -132,6 +137,17 @@ bool is_whole(const Partition& cells);
 /// whole heads.
 void require_heads(const char* function, const char* field, const Partition& channels,
                    index_t heads);
+
+/// Heads of queries that share one of `key_heads` heads of keys (0: each has its own).
+inline index_t heads_per_key(index_t heads, index_t key_heads) {
+  return key_heads > 0 ? heads / key_heads : 1;
+}
+/// Throws ArgumentError, on every rank, unless key_heads (0: as many) divides the heads of queries
+/// and each part has whole groups of heads that share a head of keys.
+void require_grouped_heads(const char* function, const char* field, const Partition& channels,
+                           index_t heads, index_t key_heads);
+/// The partition of the keys' channels for one of the queries'.
+Partition key_channels(const Partition& channels, index_t heads, index_t key_heads);
 
 }  // namespace shard::impl
 
