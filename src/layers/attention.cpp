@@ -32,7 +32,7 @@ struct AttendKernel {
     const index_t of_key = all.key_head(w.h);
     double largest       = first ? -Kokkos::Experimental::infinity_v<double> : sums[slot];
     double sum           = first ? 0.0 : sums[slot + all.numbers];
-    const T* const bias  = all.bias_row(all.bias, w.h, w.group, w.token);
+    const auto bias      = all.bias.row(w.h, w.group, w.token);
     if (first)
       for (index_t i = 0; i < all.features; ++i) to[i] = T(0);
     for (index_t j = 0; j < all.shape.keys.tokens(); ++j) {
@@ -54,8 +54,8 @@ struct AttendKernel {
     }
     if (last) {
       for (index_t i = 0; i < all.features; ++i)
-        to[i] = static_cast<T>(static_cast<double>(to[i]) / sum);
-      sums[slot] = largest + Kokkos::log(sum);
+        to[i] = sum == 0.0 ? T(0) : static_cast<T>(static_cast<double>(to[i]) / sum);
+      sums[slot] = all.logarithm(largest, sum);
     } else {
       sums[slot]               = largest;
       sums[slot + all.numbers] = sum;
@@ -82,10 +82,8 @@ struct AttendTangentKernel {
     const index_t slot   = all.number(w.n, w.h, query);
     const index_t of_key = all.key_head(w.h);
     double mean          = first ? 0.0 : sums[slot + all.numbers];
-    const T *const bias  = all.bias_row(all.bias, w.h, w.group, w.token), *const grows =
-                                                                             all.bias_row(
-                                                                                 bias_tangent, w.h,
-                                                                                 w.group, w.token);
+    const auto bias      = all.bias.row(w.h, w.group, w.token);
+    const auto grows     = bias_tangent.row(w.h, w.group, w.token);
     if (first)
       for (index_t i = 0; i < all.features; ++i) to[i] = T(0);
     for (index_t j = 0; j < all.shape.keys.tokens(); ++j) {
@@ -141,7 +139,7 @@ struct AttendQueriesKernel {
     const auto to        = all.features_of(dq, w.n, w.h, query);
     const index_t slot   = all.number(w.n, w.h, query);
     const index_t of_key = all.key_head(w.h);
-    const T* const bias  = all.bias_row(all.bias, w.h, w.group, w.token);
+    const auto bias      = all.bias.row(w.h, w.group, w.token);
     if (first)
       for (index_t i = 0; i < all.features; ++i) to[i] = T(0);
     for (index_t j = 0; j < all.shape.keys.tokens(); ++j) {
@@ -184,9 +182,8 @@ struct AttendKeysKernel {
         const auto asks    = all.features_of(q, w.n, h, query);
         const auto outer   = all.features_of(dy, w.n, h, query);
         const index_t slot = all.number(w.n, h, query);
-        const double p =
-            Kokkos::exp(all.shape.scale * all.product(asks, mine) +
-                        all.bias_at(all.bias_row(all.bias, h, w.group, j), key) - sums[slot]);
+        const double p     = Kokkos::exp(all.shape.scale * all.product(asks, mine) +
+                                         all.bias_at(all.bias.row(h, w.group, j), key) - sums[slot]);
         if (to_v.values != nullptr) all.add(to_v, p, outer);
         if (to_k.values != nullptr)
           all.add(to_k,
@@ -232,7 +229,7 @@ struct AttendBiasKernel {
       const double score =
           all.shape.scale * all.product(all.features_of(q, n, h, query),
                                         all.features_of(k, n, all.key_head(h), key)) +
-          all.bias_at(all.bias_row(all.bias, h, group, i), key);
+          all.bias_at(all.bias.row(h, group, i), key);
       const double dp = all.product(all.features_of(dy, n, h, query),
                                     all.features_of(v, n, all.key_head(h), key));
       sum += Kokkos::exp(score - sums[slot]) * (dp - sums[slot + all.numbers]);

@@ -79,13 +79,14 @@ struct AttentionItem {
     return key.there && query.side == key.side &&
            (!shape.causal || shape.first_key + key.cell[2] <= shape.first_query + query.cell[2]);
   }
-  /// A query's numbers of a bias, one for each key; null if there is none.
-  KOKKOS_FORCEINLINE_FUNCTION static const T* bias_row(const ScoreBias<const T>& of, index_t h,
-                                                       index_t group, index_t query) {
-    return of.values == nullptr ? nullptr : of.row(h, group, query);
+  using BiasRow = typename ScoreBias<const T>::Row;
+  KOKKOS_FORCEINLINE_FUNCTION static double bias_at(const BiasRow& row, const TokenPlace& key) {
+    return static_cast<double>(row[key.token]);
   }
-  KOKKOS_FORCEINLINE_FUNCTION static double bias_at(const T* row, const TokenPlace& key) {
-    return row == nullptr ? 0.0 : static_cast<double>(row[key.token]);
+  /// The logarithm of a query's sum of exp(score) from its largest score and the sum relative to
+  /// it.
+  KOKKOS_FORCEINLINE_FUNCTION static double logarithm(double largest, double sum) {
+    return sum == 0.0 ? 0.0 : largest + Kokkos::log(sum);
   }
   template <class A, class B>
   KOKKOS_FORCEINLINE_FUNCTION double product(const Features<A>& a, const Features<B>& b) const {

@@ -126,10 +126,16 @@ struct AttentionTile {
   /// `Keys`: rows are keys.
   template <bool Keys>
   void add_bias(const Rows& rows, const Columns& columns, const Who& w, Panels& scores) const {
-    if (all.bias.values == nullptr) return;
+    add_table<Keys>(all.bias.learned, rows, columns, w, scores);
+    add_table<Keys>(all.bias.mask, rows, columns, w, scores);
+  }
+  template <bool Keys>
+  void add_table(const PairTable<const T>& table, const Rows& rows, const Columns& columns,
+                 const Who& w, Panels& scores) const {
+    if (table.values == nullptr) return;
     const T inverse    = static_cast<T>(1.0 / all.shape.scale);
-    const index_t step = all.bias.per_tokens;  // from a query to the next
-    const T* const of  = all.bias.row(w.h, w.group, 0);
+    const index_t step = table.per_tokens;  // from a query to the next
+    const T* const of  = table.row(w.h, w.group, 0);
     for (index_t i = 0; i < rows.count; ++i) {
       const index_t row = rows.places[i].token;
       for (index_t c0 = 0; c0 < columns.count; c0 += width) {
@@ -249,10 +255,11 @@ struct AttendTiles : AttentionTile<T> {
       this->add(rows, scores, v, of_keys, columns, values);
     }
     if (last) {
-      this->for_sums(rows, out, w, values,
-                     [&](index_t i, const T& value, T& to) { to = value / sum[i]; });
+      this->for_sums(rows, out, w, values, [&](index_t i, const T& value, T& to) {
+        to = sum[i] == T(0) ? T(0) : value / sum[i];
+      });
       for (index_t i = 0; i < rows.count; ++i)
-        sums[slot[i]] = static_cast<double>(largest[i]) + std::log(static_cast<double>(sum[i]));
+        sums[slot[i]] = all.logarithm(static_cast<double>(largest[i]), static_cast<double>(sum[i]));
     } else {
       this->store_sums(rows, out, w, values);
       for (index_t i = 0; i < rows.count; ++i) {

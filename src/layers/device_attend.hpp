@@ -175,14 +175,14 @@ struct AttendTeamKernel {
         const int row = Scores::row(thread, i);
         T sum         = T(0);
         for (int s = 0; s < Tile::sharers; ++s) sum += shared[s * Tile::own + row];
-        const T factor = last ? T(1) / sum : T(1);
+        const T factor = !last ? T(1) : sum == T(0) ? T(0) : T(1) / sum;
         SHARD_UNROLL
         for (int j = 0; j < Sums::lane_columns; ++j) lane[l].out.sums[i][j] *= factor;
         if (thread % Tile::sharers != 0 || !mine[row].there) continue;
         const index_t slot  = all.number(w.n, w.h, mine[row]);
         const auto largest  = static_cast<double>(lane[l].largest[i]);
         const auto together = static_cast<double>(sum);
-        sums[slot]          = last ? largest + Kokkos::log(together) : largest;
+        sums[slot]          = last ? all.logarithm(largest, together) : largest;
         if (!last) sums[slot + all.numbers] = together;
       }
       Tile::put_sums(lane[l].out, thread, query);
@@ -201,7 +201,7 @@ bool device_attend(const Space& space, const AttentionItem<T>& all, const Block<
     using Tile          = TokenTile<T, Width, false>;
     constexpr int lanes = lanes_of<Space, Tile::threads>;
     const int tiles     = attention_tiles(all.shape.queries, Tile::own);
-    if (all.bias.values == nullptr)
+    if (all.bias.empty())
       launch_attention(
           "shard::attend", space,
           AttendTeamKernel<T, Width, false, lanes>{all, out, sums, q, k, v, first, last, tiles});

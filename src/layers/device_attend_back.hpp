@@ -185,7 +185,7 @@ bool device_attend_back(const Space& space, const AttentionItem<T>& all, const B
     constexpr int lanes  = lanes_of<Space, Tile::threads>;
     const char* const as = Keys ? "shard::attend_keys" : "shard::attend_queries";
     const int tiles      = attention_tiles(Keys ? all.shape.keys : all.shape.queries, Tile::own);
-    if (all.bias.values == nullptr)
+    if (all.bias.empty())
       launch_attention(
           as, space,
           AttendBackTeamKernel<T, Width, Keys, false, lanes>{all, to_first, to_second, sums, dy,

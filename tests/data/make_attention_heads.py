@@ -53,6 +53,14 @@ y = F.scaled_dot_product_attention(
     to_windows(q, 6, w), to_windows(k, 2, w), to_windows(v, 2, w), enable_gqa=True)
 keep("gqa", to_field(y, rows, columns, w), q=q, k=k, v=v)
 
+# numbers that are added to the scores, other ones in each window and head; some points see none
+q, k, v = (field(6, rows, columns) for _ in range(3))
+mask = torch.randn(4, 2, 12, 12)
+mask[torch.rand(4, 2, 12, 12) < 0.3] = -torch.inf
+mask[1, :, 5] = -torch.inf
+y = F.scaled_dot_product_attention(*(to_windows(t, 2, w) for t in (q, k, v)), attn_mask=mask)
+keep("mask", to_field(y, rows, columns, w), q=q, k=k, v=v, mask=mask)
+
 header, data = {}, b""
 for name, array in arrays.items():
     raw = struct.pack(f"<{array.numel()}d", *array.reshape(-1).tolist())

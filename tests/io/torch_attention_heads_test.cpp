@@ -51,5 +51,13 @@ TEST(TorchAttentionHeads, QueriesShareHeadsOfKeys) {
   check<Plain>("gqa", WindowAttention<3, 4>{.heads = 6, .key_heads = 2});
 }
 
+TEST(TorchAttentionHeads, MasksAreAdded) {
+  const World<4> numbers = read_world("mask.mask");
+  Kokkos::View<double****, Kokkos::LayoutRight, Kokkos::HostSpace> mask(
+      "mask", numbers.n[0], numbers.n[1], numbers.n[2], numbers.n[3]);
+  std::copy(numbers.v.begin(), numbers.v.end(), mask.data());
+  check<Plain>("mask", Masked<WindowAttention<3, 4>>{{.heads = 2}, mask});
+}
+
 }  // namespace
 }  // namespace shard::testing

@@ -528,7 +528,8 @@ TEST(DeviceSums, ChannelsAreTheHosts) {
 
 /// Windows of 3 x 4 cells, the last ones short, some lines apart; keys in two blocks if `causal`.
 template <class T>
-void check_attention(index_t features, bool causal, bool biased, index_t key_heads = 2) {
+void check_attention(index_t features, bool causal, bool biased, index_t key_heads = 2,
+                     bool masked = false) {
   const Space space;
   const TeamSpace teams;
   using Host          = AttentionKernels<Space, T>;
@@ -555,7 +556,12 @@ void check_attention(index_t features, bool causal, bool biased, index_t key_hea
   ScoreBias<const T> bias;
   std::vector<T> added(static_cast<std::size_t>(heads * 12 * 12));
   for (std::size_t i = 0; i < added.size(); ++i) added[i] = static_cast<T>(std::sin(1.0 + i));
-  if (biased) bias = {added.data(), heads, 9, 12};
+  if (biased) bias.learned = {added.data(), heads, 9, 12};
+  std::vector<T> mask(static_cast<std::size_t>(9 * 12 * 12));
+  for (std::size_t i = 0; i < mask.size(); ++i)
+    mask[i] = i % 3 == 0 || i / 12 % 5 == 2 ? -Kokkos::Experimental::infinity_v<T>
+                                            : static_cast<T>(std::cos(1.0 + i));
+  if (masked) bias.mask = {mask.data(), 1, 1, 12};
   const auto all              = attention_item(shape, bias, q.input());
   const double tolerance      = std::is_same_v<T, double> ? 1.0 : 2e7;
   const Block<const T> qkv[3] = {q.input(), k.input(), v.input()};
@@ -607,6 +613,8 @@ TEST(DeviceSums, AttentionIsTheHosts) {
     check_attention<double>(24, causal, false, 1);
     check_attention<float>(32, causal, false, 1);
   }
+  check_attention<double>(24, false, false, 2, true);
+  check_attention<float>(32, false, true, 1, true);
   for (const index_t features : {1, 24}) check_attention<double>(features, false, true);
   for (const index_t features : {5, 64}) check_attention<float>(features, false, true);
 }

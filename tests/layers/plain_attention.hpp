@@ -93,7 +93,7 @@ struct Serial {
           double mean_dp = 0.0, mean_ts = 0.0;
           std::vector<double> ts;
           for (std::size_t s = 0; s < seen.size(); ++s) {
-            p[s] /= sum;
+            p[s] = sum == 0.0 ? 0.0 : p[s] / sum;  // a mask may exclude all
             ts.push_back(scale * (product(t[0], i, k, seen[s]) + product(q, i, t[1], seen[s])) +
                          (bias.tangent ? bias.tangent(h, cell(n, i), cell(n, seen[s])) : 0.0));
             mean_dp += p[s] * product(dy, i, v, seen[s]);

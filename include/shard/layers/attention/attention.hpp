@@ -31,7 +31,7 @@ namespace shard {
 namespace impl {
 
 /// Memory of a bias of an attention: the numbers that are added to the scores, their tangents, and
-/// the sums of the scores' gradients. Empty Views without a bias.
+/// the sums of the scores' gradients; and of a mask. Empty Views without a bias or a mask.
 template <class T, class Memory>
 struct AttentionBias {
   using View = Kokkos::View<T*, Memory>;
@@ -39,14 +39,15 @@ struct AttentionBias {
   View sums;                 ///< allocated by the first pullback to the parameters
   View tangents;             ///< allocated by the first pushforward of the parameters
   bool has_tangent = false;  ///< else the tangents are zero
-  index_t heads = 1, of_a_type = 1, tokens = 0, chunks = 0;  ///< see ScoreBias and BiasSums
+  index_t heads = 1, of_a_type = 1, tokens = 0, chunks = 0;  ///< see PairTable and BiasSums
   index_t sum_heads = 1;                                     ///< heads of `sums`
+  View given;                                                ///< of a mask
+  PairTable<const T> mask;                                   ///< `given`, for the kernels
 
-  ScoreBias<const T> added(const View& numbers) const {
-    return {numbers.data(), heads, of_a_type, tokens};
-  }
+  ScoreBias<const T> added() const { return {{values.data(), heads, of_a_type, tokens}, mask}; }
   ScoreBias<const T> added_tangents() const {
-    return has_tangent ? added(tangents) : ScoreBias<const T>();
+    if (!has_tangent) return {};
+    return {{tangents.data(), heads, of_a_type, tokens}, {}};
   }
   BiasSums<T> gradient() const { return {sums.data(), chunks, of_a_type, tokens}; }
 };
@@ -291,6 +292,52 @@ struct GroupedAttention {
     return table;
   }
 
+  /// Copies this rank's part of a mask [windows or 1, heads or 1, query, key] to the state of an
+  /// attention. Throws ArgumentError, on every rank, if it doesn't fit.
+  template <class S, class Mask>
+  void hold_mask(S& state, const Mask& mask) const {
+    const Tokens tokens = shape(state.out).queries;
+    const index_t n = tokens.tokens(), heads = local_heads(state.out);
+    index_t all[3] = {1, 1, 1}, first[3] = {0, 0, 0};  // windows of the domain
+    for (int d = 0; d < Dims; ++d) {
+      const int to    = d + 3 - Dims;
+      const index_t w = tokens.dims[to].tokens;
+      all[to]         = (state.out.global_extent(d + 2) + w - 1) / w;
+      first[to]       = (state.out.begin(d + 2) + w - 1) / w;
+    }
+    const auto extent  = [&](int d) { return static_cast<index_t>(mask.extent(d)); };
+    const auto require = [&](int d, const char* what, index_t number) {
+      if (d == 3 || extent(d) != 1) require_extent("Masked", "mask", what, extent(d), number);
+    };
+    require(0, "windows", all[0] * all[1] * all[2]);
+    require(1, "heads", self().heads);
+    if (extent(2) != n) require_extent("Masked", "mask", "queries", extent(2), n);
+    require(3, "keys", n);
+    const bool each = extent(0) > 1, each_head = extent(1) > 1;
+    const index_t first_head = state.out.begin(1) / (state.out.global_extent(1) / self().heads);
+    const index_t groups = tokens.groups(), types = each ? groups : 1,
+                  of_heads = each_head ? heads : 1;
+    using View             = typename decltype(state.bias)::View;
+    state.bias.given =
+        View("shard::attention mask", static_cast<std::size_t>(types * of_heads * n * n));
+    const auto host = Kokkos::create_mirror_view(state.bias.given);
+    std::size_t to  = 0;
+    for (index_t type = 0; type < types; ++type) {
+      const index_t x = type % tokens.dims[2].groups, rest = type / tokens.dims[2].groups,
+                    y = rest % tokens.dims[1].groups, z = rest / tokens.dims[1].groups;
+      const index_t window =
+          each ? ((z + first[0]) * all[1] + y + first[1]) * all[2] + x + first[2] : 0;
+      for (index_t h = 0; h < of_heads; ++h)
+        for (index_t i = 0; i < n; ++i)
+          for (index_t j = 0; j < n; ++j)
+            host(to++) = static_cast<typename View::value_type>(
+                mask(window, each_head ? first_head + h : 0, i, j));
+    }
+    Kokkos::deep_copy(state.bias.given, host);
+    state.bias.mask = {state.bias.given.data(), of_heads, each ? 1 : std::max<index_t>(groups, 1),
+                       n};
+  }
+
  private:
   const Layer& self() const { return static_cast<const Layer&>(*this); }
   HeadCounts counts() const { return {self().heads, self().key_heads}; }
@@ -366,16 +413,14 @@ struct GroupedAttention {
   void attend(const Space& space, S& state, const Block<const T>& q, const Block<const T>& k,
               const Block<const T>& v) const {
     AttentionKernels<Space, T>::attend(space, owned_block(local(state.out)), state.sums.data(), q,
-                                       k, v, shape(state.out), state.bias.added(state.bias.values),
-                                       true, true);
+                                       k, v, shape(state.out), state.bias.added(), true, true);
   }
   template <class T, class Space, class S, class TY>
   void tangent(const Space& space, S& state, const TY& ty, const Block<const T> (&qkv)[3],
                const Block<const T> (&tangents)[3]) const {
-    AttentionKernels<Space, T>::tangent(space, owned_block(local(ty)), state.sums.data(),
-                                        owned_input(state.out), qkv, tangents, shape(state.out),
-                                        state.bias.added(state.bias.values),
-                                        state.bias.added_tangents(), true, true);
+    AttentionKernels<Space, T>::tangent(
+        space, owned_block(local(ty)), state.sums.data(), owned_input(state.out), qkv, tangents,
+        shape(state.out), state.bias.added(), state.bias.added_tangents(), true, true);
   }
   template <class T, bool WantBias, bool WantQ, bool WantK, bool WantV, class Space, class S,
             class DQ, class DK, class DV>
@@ -383,7 +428,7 @@ struct GroupedAttention {
             const Block<const T>& dy, const Block<const T> (&qkv)[3]) const {
     using Kernels                 = AttentionKernels<Space, T>;
     const auto a                  = shape(state.out);
-    const ScoreBias<const T> bias = state.bias.added(state.bias.values);
+    const ScoreBias<const T> bias = state.bias.added();
     if constexpr (WantBias || WantQ || WantK)
       Kernels::products(space, state.sums.data(), dy, owned_input(state.out), a);
     if constexpr (WantBias || WantQ) {
