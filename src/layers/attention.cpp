@@ -41,6 +41,7 @@ struct AttendKernel {
       const double score =
           all.shape.scale * all.product(mine, all.features_of(k, w.n, of_key, key)) +
           all.bias_at(bias, key);
+      if (score == -Kokkos::Experimental::infinity_v<double>) continue;
       if (score > largest) {
         const double less = Kokkos::exp(largest - score);
         for (index_t i = 0; i < all.features; ++i)

@@ -61,6 +61,36 @@ mask[1, :, 5] = -torch.inf
 y = F.scaled_dot_product_attention(*(to_windows(t, 2, w) for t in (q, k, v)), attn_mask=mask)
 keep("mask", to_field(y, rows, columns, w), q=q, k=k, v=v, mask=mask)
 
+# windows of 5 x 3 points, 2 rows apart: shifted inwards at the ends of the rows, periodic in columns;
+# queries with 4 heads, keys with 2
+def neighbours(n, kernel, dilation, periodic):
+    """The points that each of n points sees."""
+    seen = []
+    for i in range(n):
+        if periodic:
+            seen.append([(i + (t - kernel // 2) * dilation) % n for t in range(kernel)])
+        else:
+            group = range(i % dilation, n, dilation)
+            first = min(max(i // dilation - kernel // 2, 0), len(group) - kernel)
+            seen.append(list(group)[first:first + kernel])
+    return torch.tensor(seen)
+
+
+rows, columns, heads, features = 11, 8, 4, 3
+q, k, v = field(12, rows, columns), field(6, rows, columns), field(6, rows, columns)
+down, along = neighbours(rows, 5, 2, False), neighbours(columns, 3, 1, True)
+
+
+def gathered(t):
+    """[heads, features, rows, columns, 15]: what each point sees."""
+    t = t.reshape(2, features, rows, columns).repeat_interleave(2, 0)
+    return t[:, :, down[:, None, :, None], along[None, :, None, :]].flatten(4)
+
+
+scores = torch.einsum("hfij,hfijt->hijt", q.reshape(heads, features, rows, columns), gathered(k))
+y = torch.einsum("hijt,hfijt->hfij", torch.softmax(scores / features**0.5, -1), gathered(v))
+keep("neighbourhood", y.reshape(1, 12, rows, columns), q=q, k=k, v=v)
+
 header, data = {}, b""
 for name, array in arrays.items():
     raw = struct.pack(f"<{array.numel()}d", *array.reshape(-1).tolist())

@@ -20,8 +20,8 @@ World<4> read_world(const std::string& name) {
   return world;
 }
 
-/// The layer's output and gradients on every mesh. `F` is the type of the fields.
-template <class F, class Layer>
+/// The layer's output and gradients on every mesh. `F` is the type of the queries.
+template <class F, class Key = F, class Layer>
 void check(const std::string& name, const Layer& layer) {
   const World<4> q0 = read_world(name + ".q"), k0 = read_world(name + ".k");
   const Space space;
@@ -30,7 +30,7 @@ void check(const std::string& name, const Layer& layer) {
     auto parts = some_partitions(q0.n, shape, which, random);
     const F q("q", mesh, parts), y = q.like("y"), dq = q.like("dq");
     parts[1] = Partition::balanced(k0.n[1], 1);
-    const F k("k", mesh, parts), v = k.like("v"), dk = k.like("dk"), dv = k.like("dv");
+    const Key k("k", mesh, parts), v = k.like("v"), dk = k.like("dk"), dv = k.like("dv");
     scatter(q, q0);
     scatter(k, k0);
     scatter(v, read_world(name + ".v"));
@@ -57,6 +57,14 @@ TEST(TorchAttentionHeads, MasksAreAdded) {
       "mask", numbers.n[0], numbers.n[1], numbers.n[2], numbers.n[3]);
   std::copy(numbers.v.begin(), numbers.v.end(), mask.data());
   check<Plain>("mask", Masked<WindowAttention<3, 4>>{{.heads = 2}, mask});
+}
+
+TEST(TorchAttentionHeads, PointsSeeTheirNeighbourhood) {
+  using Layer = NeighbourhoodAttention<Kernel<5, 3>, Dilation<2, 1>, PaddingMode<Zero, Periodic>>;
+  using Key   = ShardedView<double****, Kokkos::LayoutRight,
+                          ShardDim<2, Lat, required_halo_t<Layer, 0>, Zero>,
+                          ShardDim<3, Lon, required_halo_t<Layer, 1>, Periodic>>;
+  check<Plain, Key>("neighbourhood", Layer{.heads = 4, .key_heads = 2});
 }
 
 }  // namespace

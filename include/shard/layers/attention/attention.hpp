@@ -323,10 +323,12 @@ struct GroupedAttention {
     const auto host = Kokkos::create_mirror_view(state.bias.given);
     std::size_t to  = 0;
     for (index_t type = 0; type < types; ++type) {
-      const index_t x = type % tokens.dims[2].groups, rest = type / tokens.dims[2].groups,
-                    y = rest % tokens.dims[1].groups, z = rest / tokens.dims[1].groups;
-      const index_t window =
-          each ? ((z + first[0]) * all[1] + y + first[1]) * all[2] + x + first[2] : 0;
+      index_t window = 0, rest = type, step = 1;
+      for (int d = 2; each && d >= 0; --d) {
+        window += step * (rest % tokens.dims[d].groups + first[d]);
+        rest /= tokens.dims[d].groups;
+        step *= all[d];
+      }
       for (index_t h = 0; h < of_heads; ++h)
         for (index_t i = 0; i < n; ++i)
           for (index_t j = 0; j < n; ++j)
