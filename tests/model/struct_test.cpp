@@ -478,7 +478,9 @@ TEST(Structs, HaveAttentionToNeighbours) {
   expect_near(run(sharded, {1, 4, 13, 11}), run(serial, {1, 4, 13, 11}), 1e-12);
   expect_pair(sharded, {1, 4, 13, 11});
   expect_steady(sharded, {1, 4, 13, 11});
-  using Near = Module<double, Kokkos::HostSpace, NeighbourhoodAttention<Kernel<5, 5>>>;
+  struct Near {
+    using root_type = Module<double, Kokkos::HostSpace, NeighbourhoodAttention<Kernel<5, 5>>>;
+  };
   static_assert(sharding_findings<Near, 2>({32, 32}, {2, 1}).empty());
   static_assert(sharding_findings<Near, 2>({8, 32}, {4, 1}).list[0].misfit ==
                 Misfit::shard_below_halo);
