@@ -3,6 +3,8 @@
 
 #include "shard/layers/attention/attention.hpp"
 #include "shard/layers/attention/attention_bias.hpp"
+#include "shard/layers/attention/attention_mask.hpp"
+#include "shard/layers/attention/attention_neighbourhood.hpp"
 #include "shard/layers/attention/attention_ring.hpp"
 #include "shard/layers/attention/head_norm.hpp"
 #include "shard/layers/norm/layer_norm.hpp"
@@ -14,13 +16,14 @@
 
 namespace {
 
-/// Operands and gradients like q, `keys` seen by each of the tokens.
-template <class T, class Layer, class Field>
-void time_attention(const Layer& layer, const Field& q, double keys, double least) {
+/// Operands and gradients like q and k, `keys` seen by each of the tokens.
+template <class T, class Layer, class Field, class Keys>
+void time_attention(const Layer& layer, const Field& q, const Keys& k, double keys, double least) {
   const Space space;
-  const auto k = q.like("k"), v = q.like("v"), y = q.like("y"), dy = q.like("dy"),
-             dq = q.like("dq"), dk = q.like("dk"), dv = q.like("dv");
-  for (const auto& f : {q, k, v, dy}) fill(f.view());
+  const auto v = k.like("v"), dk = k.like("dk"), dv = k.like("dv");
+  const auto y = q.like("y"), dy = q.like("dy"), dq = q.like("dq");
+  for (const auto& f : {q, dy}) fill(f.view());
+  for (const auto& f : {k, v}) fill(f.view());
   auto state = layer.state(q);
   answer<T>(least, {4 * keys * static_cast<double>(q.view().span())},
             {[&] { layer.apply(space, state, y, q, k, v); },
@@ -30,7 +33,41 @@ void time_attention(const Layer& layer, const Field& q, double keys, double leas
 template <class T, class Layer>
 Case windows(Layer layer, int side, index_t channels, index_t rows, index_t columns) {
   return [=](const Grid& mesh, double least) {
-    time_attention<T>(layer, Plain<T>("q", mesh, {1, channels, rows, columns}), side * side, least);
+    const Plain<T> q("q", mesh, {1, channels, rows, columns});
+    const index_t of_keys =
+        layer.key_heads > 0 ? channels / layer.heads * layer.key_heads : channels;
+    time_attention<T>(layer, q, Plain<T>("k", mesh, {1, of_keys, rows, columns}), side * side,
+                      least);
+  };
+}
+
+/// Windows of 10 x 10 with a mask for each window.
+template <class T>
+Case masked(index_t heads, index_t channels, index_t rows, index_t columns) {
+  return [=](const Grid& mesh, double least) {
+    Kokkos::View<double****, Kokkos::LayoutRight, Kokkos::HostSpace> mask(
+        "mask", static_cast<std::size_t>(rows * columns / 100), 1, 100, 100);
+    for (std::size_t i = 0; i < mask.size(); ++i)
+      mask.data()[i] =
+          i % 7 == 0 ? -Kokkos::Experimental::infinity_v<double> : static_cast<double>(i % 5);
+    const shard::Masked<shard::WindowAttention<10, 10>> layer{{.heads = heads}, mask};
+    const Plain<T> q("q", mesh, {1, channels, rows, columns});
+    time_attention<T>(layer, q, q.like("k"), 100, least);
+  };
+}
+
+/// Neighbourhoods of 7 x 7, longitude periodic.
+template <class T>
+Case neighbours(index_t heads, index_t channels, index_t rows, index_t columns) {
+  return [=](const Grid& mesh, double least) {
+    using Layer = shard::NeighbourhoodAttention<shard::Kernel<7, 7>,
+                                                shard::PaddingMode<shard::Zero, shard::Periodic>>;
+    using Keys  = shard::ShardedView<
+        T****, Kokkos::LayoutRight,
+        shard::ShardDim<2, Lat, shard::required_halo_t<Layer, 0>, shard::Zero>,
+        shard::ShardDim<3, Lon, shard::required_halo_t<Layer, 1>, shard::Periodic>>;
+    time_attention<T>(Layer{.heads = heads}, Plain<T>("q", mesh, {1, channels, rows, columns}),
+                      Keys("k", mesh, {1, channels, rows, columns}), 49, least);
   };
 }
 
@@ -90,8 +127,8 @@ template <class T>
 Case ring(index_t heads, index_t features, index_t tokens, bool causal) {
   return [=](const Grid& mesh, double least) {
     using Sequence = shard::ShardedView<T***, Kokkos::LayoutRight, shard::ShardDim<2, Lon>>;
-    time_attention<T>(shard::RingAttention{.heads = heads, .causal = causal},
-                      Sequence("q", mesh, {1, heads * features, tokens}),
+    const Sequence q("q", mesh, {1, heads * features, tokens});
+    time_attention<T>(shard::RingAttention{.heads = heads, .causal = causal}, q, q.like("k"),
                       static_cast<double>(tokens) / (causal ? 2 : 1), least);
   };
 }
@@ -212,6 +249,11 @@ void add_attention(Cases& cases, bool large) {
        {"grid10/float/256x60x120/h8",
         windows<float>(GridAttention<10, 10>{.heads = 8}, 10, 256, 60, 120)},
        {"biased10/float/256x60x120/h8", biased<float>(8, 256, 60, 120)},
+       {"shared10/float/256x60x120/h8",
+        windows<float>(WindowAttention<10, 10>{.heads = 8, .key_heads = 2}, 10, 256, 60, 120)},
+       {"masked10/float/256x60x120/h8", masked<float>(8, 256, 60, 120)},
+       {"neighbours7/float/128x64x128/h4", neighbours<float>(4, 128, 64, 128)},
+       {"neighbours7/double/128x64x128/h4", neighbours<double>(4, 128, 64, 128)},
        {"cosine8/float/128x64x128/h4", cosine<float>(4, 128, 64, 128)},
        {"ring/float/512x2048/h8", ring<float>(8, 64, 2048, false)},
        {"ring_causal/float/512x2048/h8", ring<float>(8, 64, 2048, true)},

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include "shard/layers/loss/crps.hpp"
+#include "shard/layers/loss/energy_score.hpp"
 #include "shard/layers/norm/layer_norm.hpp"
 #include "shard/layers/norm/modulated.hpp"
 #include "shard/layers/pointwise/dropout.hpp"
@@ -101,15 +102,16 @@ void draw_normal(const Grid& mesh, double least) {
   answer<T>(least, {0, bytes_of(y), 0}, {[&] { shard::normal(space, y, 1, 2); }});
 }
 
-/// The fair score of 8 members.
-template <class T>
-void crps(const Grid& mesh, double least) {
+/// The fair score of 8 members: at points, or of whole maps, which are read for each of 36 pairs.
+template <class T, template <class, class> class Score, int Reads>
+void score(const Grid& mesh, double least) {
   const Space space;
   const auto y = field<T>(mesh, "y", 8, 8), dy = field<T>(mesh, "dy", 8, 8),
              target = field<T>(mesh, "target", 1, 8);
-  shard::CRPS loss(y, target, {});
+  Score<std::remove_const_t<decltype(y)>, std::remove_const_t<decltype(target)>> loss(y, target,
+                                                                                      {});
   volatile double keep = 0;
-  const double bytes   = bytes_of(y) + bytes_of(target);
+  const double bytes   = Reads * bytes_of(target);
   answer<T>(least, {0, bytes, bytes + bytes_of(y)},
             {[&] { keep = loss(space, y, target); }, [&] { loss.pullback(space, dy, y, target); }});
   static_cast<void>(keep);
@@ -129,5 +131,6 @@ void add_gates(Cases& cases) {
                 {"rotary/float/-", rotary<float, shard::RotaryPairs::neighbours>},
                 {"rotary_halves/float/-", rotary<float, shard::RotaryPairs::halves>},
                 {"normal/float/-", draw_normal<float>},
-                {"crps/float/8x8x181x360", crps<float>}});
+                {"crps/float/8x8x181x360", score<float, shard::CRPS, 9>},
+                {"energy_score/float/8x8x181x360", score<float, shard::EnergyScore, 72>}});
 }

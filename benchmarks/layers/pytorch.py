@@ -60,8 +60,9 @@ def numbers(text):
 
 def attend(q, k, v, causal=False, bias=None, scale=None):
     """Of [..., tokens, features]."""
-    if hasattr(F, "scaled_dot_product_attention"):
-        return F.scaled_dot_product_attention(q, k, v, attn_mask=bias, is_causal=causal, scale=scale)
+    shared = {"enable_gqa": True} if q.shape[-3] != k.shape[-3] else {}
+    if shared or hasattr(F, "scaled_dot_product_attention"):
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=bias, is_causal=causal, scale=scale, **shared)
     scores = q @ k.transpose(-1, -2) * (scale or q.shape[-1] ** -0.5)
     if bias is not None:
         scores = scores + bias
@@ -71,8 +72,9 @@ def attend(q, k, v, causal=False, bias=None, scale=None):
     return torch.softmax(scores, -1) @ v
 
 
-def windows(side, heads, shift=0, grid=False, table=None, logs=None):
-    """table: Swin's, [(2 side - 1)^2, heads]; logs: logit_scale of scaled cosine attention."""
+def windows(side, heads, shift=0, grid=False, table=None, logs=None, mask=None):
+    """table: Swin's, [(2 side - 1)^2, heads]; logs: logit_scale of scaled cosine attention; mask:
+    [windows, 1, side^2, side^2]."""
     place = torch.arange(side)
     offset = place[:, None] - place[None, :] + side - 1  # [i, j]
     rows = (offset[:, None, :, None] * (2 * side - 1) + offset[None, :, None, :]).reshape(-1)
@@ -82,6 +84,7 @@ def windows(side, heads, shift=0, grid=False, table=None, logs=None):
         d, h, w = c // heads, rows // side, columns // side
 
         def cut(t):
+            heads = t.shape[1] // d
             if shift:
                 t = torch.roll(t, (-shift, -shift), (2, 3))
             if grid:
@@ -92,11 +95,29 @@ def windows(side, heads, shift=0, grid=False, table=None, logs=None):
         if logs is not None:
             tokens[0] = F.normalize(tokens[0], dim=-1) * logs.clamp(max=math.log(100)).exp()
             tokens[1], scale = F.normalize(tokens[1], dim=-1), 1.0
-        bias = None if table is None else table[rows].reshape(side**2, side**2, heads).permute(2, 0, 1)[None]
+        bias = mask if table is None else table[rows].reshape(side**2, side**2, heads).permute(2, 0, 1)[None]
         y = attend(*tokens, bias=bias, scale=scale).reshape(n, h, w, heads, side, side, d)
         y = y.permute(0, 3, 6, 4, 1, 5, 2) if grid else y.permute(0, 3, 6, 1, 4, 2, 5)
         y = y.reshape(n, c, rows, columns)
         return torch.roll(y, (shift, shift), (2, 3)) if shift else y
+
+    return attention
+
+
+def neighbours(side, heads):
+    """Neighbourhoods by gathered keys; the last dimension is periodic."""
+    def attention(q, k, v):
+        n, c, rows, columns = q.shape
+        first = (torch.arange(rows) - side // 2).clamp(0, rows - side)
+        down = first[:, None] + torch.arange(side)
+        along = (torch.arange(columns)[:, None] + torch.arange(side) - side // 2) % columns
+
+        def gathered(t):
+            return t.reshape(heads, c // heads, rows, columns)[:, :, down[:, None, :, None], along[None, :, None, :]].flatten(4)
+
+        scores = torch.einsum("hfij,hfijt->hijt", q.reshape(heads, c // heads, rows, columns), gathered(k))
+        weights = torch.softmax(scores * (c // heads) ** -0.5, -1)
+        return torch.einsum("hijt,hfijt->hfij", weights, gathered(v)).reshape(q.shape)
 
     return attention
 
@@ -160,6 +181,16 @@ def crps(x, target):
     return ((x - target).abs().mean(0) - pairs / (2 * m * (m - 1))).mean()
 
 
+def energy_score(x, target):
+    """The fair score of whole maps, of members in the batch."""
+    m = x.shape[0]
+    maps, goal = x.reshape(m, -1), target.reshape(1, -1)
+    scale = maps.shape[1] ** -0.5
+    first, second = torch.triu_indices(m, m, 1)
+    pairs = (maps[first] - maps[second]).norm(dim=1).sum()
+    return scale * ((maps - goal).norm(dim=1).mean() - pairs / (m * (m - 1)))
+
+
 def gates_case(op, extents):
     """Of products, gated units, embeddings, scores: function, inputs, parameters."""
     x, c = tensor(*extents), extents[1]
@@ -173,6 +204,7 @@ def gates_case(op, extents):
         "swiglu": (half(F.silu), [x]), "geglu": (half(F.gelu), [x]),
         "ada_layer_norm": (modulate, [x, gate(), gate()]), "rotary": (lambda x: rotate(x, False), [x]),
         "rotary_halves": (lambda x: rotate(x, True), [x]), "crps": (lambda x: crps(x, target), [x]),
+        "energy_score": (lambda x: energy_score(x, target), [x]),
         "drop_path": (lambda x: x * (torch.rand(x.shape[0], 1, 1, 1) > 0.1) / 0.9, [x])}.get(op)
 
 
@@ -250,6 +282,15 @@ def case_of(op, shape, detail):
     if op == "biased10":
         table = tensor((2 * 10 - 1) ** 2, by[0])
         return windows(10, by[0], table=table), [tensor(1, *extents) for _ in range(3)], [table]
+    if op == "shared10":  # 2 heads of keys and values
+        keys = [extents[0] // by[0] * 2, *extents[1:]]
+        return windows(10, by[0]), [tensor(1, *e) for e in (extents, keys, keys)], []
+    if op == "masked10":
+        mask = (torch.arange(extents[1] * extents[2] * 100) % 5).to(torch.get_default_dtype())
+        mask[::7] = -float("inf")
+        return windows(10, by[0], mask=mask.reshape(-1, 1, 100, 100)), [tensor(1, *extents) for _ in range(3)], []
+    if op == "neighbours7":
+        return neighbours(7, by[0]), [tensor(1, *extents) for _ in range(3)], []
     if op == "cosine8":
         logs = torch.full((by[0], 1, 1), math.log(10.0)).requires_grad_()
         return windows(8, by[0], logs=logs), [tensor(1, *extents) for _ in range(3)], [logs]

@@ -38,6 +38,8 @@ namespace shard {}
 #include "shard/layers/attention/attention_bias.hpp"
 #include "shard/layers/attention/attention_bias_network.hpp"
 #include "shard/layers/attention/attention_column.hpp"
+#include "shard/layers/attention/attention_mask.hpp"
+#include "shard/layers/attention/attention_neighbourhood.hpp"
 #include "shard/layers/attention/attention_ring.hpp"
 #include "shard/layers/attention/head_norm.hpp"
 #include "shard/layers/layer_cost.hpp"

@@ -10,6 +10,7 @@
 #include "launch.hpp"
 #include "shard/base/error.hpp"
 #include "shard/layers/impl/attention_kernels.hpp"
+#include "shard/layers/impl/layer_checks.hpp"
 
 namespace shard::impl {
 
@@ -22,22 +23,25 @@ struct AttendKernel {
   bool first, last;
 
   KOKKOS_FUNCTION void operator()(index_t item) const {
-    const auto w           = all.who(all.shape.queries, item);
+    const auto w           = all.who(all.shape.queries, all.shape.heads, item);
     const TokenPlace query = place_of(all.shape.queries, w.group, w.token);
     if (!query.there) return;
-    const auto mine     = all.features_of(q, w.n, w.h, query);
-    const auto to       = all.features_of(out, w.n, w.h, query);
-    const index_t slot  = all.number(w.n, w.h, query);
-    double largest      = first ? -Kokkos::Experimental::infinity_v<double> : sums[slot];
-    double sum          = first ? 0.0 : sums[slot + all.numbers];
-    const T* const bias = all.bias_row(all.bias, w.h, w.group, w.token);
+    const auto mine      = all.features_of(q, w.n, w.h, query);
+    const auto to        = all.features_of(out, w.n, w.h, query);
+    const index_t slot   = all.number(w.n, w.h, query);
+    const index_t of_key = all.key_head(w.h);
+    double largest       = first ? -Kokkos::Experimental::infinity_v<double> : sums[slot];
+    double sum           = first ? 0.0 : sums[slot + all.numbers];
+    const auto bias      = all.bias.row(w.h, w.group, w.token);
     if (first)
       for (index_t i = 0; i < all.features; ++i) to[i] = T(0);
     for (index_t j = 0; j < all.shape.keys.tokens(); ++j) {
       const TokenPlace key = place_of(all.shape.keys, w.group, j);
       if (!all.sees(query, key)) continue;
-      const double score = all.shape.scale * all.product(mine, all.features_of(k, w.n, w.h, key)) +
-                           all.bias_at(bias, key);
+      const double score =
+          all.shape.scale * all.product(mine, all.features_of(k, w.n, of_key, key)) +
+          all.bias_at(bias, key);
+      if (score == -Kokkos::Experimental::infinity_v<double>) continue;
       if (score > largest) {
         const double less = Kokkos::exp(largest - score);
         for (index_t i = 0; i < all.features; ++i)
@@ -47,12 +51,12 @@ struct AttendKernel {
       }
       const double p = Kokkos::exp(score - largest);
       sum += p;
-      all.add(to, p, all.features_of(v, w.n, w.h, key));
+      all.add(to, p, all.features_of(v, w.n, of_key, key));
     }
     if (last) {
       for (index_t i = 0; i < all.features; ++i)
-        to[i] = static_cast<T>(static_cast<double>(to[i]) / sum);
-      sums[slot] = largest + Kokkos::log(sum);
+        to[i] = sum == 0.0 ? T(0) : static_cast<T>(static_cast<double>(to[i]) / sum);
+      sums[slot] = all.logarithm(largest, sum);
     } else {
       sums[slot]               = largest;
       sums[slot + all.numbers] = sum;
@@ -70,33 +74,33 @@ struct AttendTangentKernel {
   bool first, last;
 
   KOKKOS_FUNCTION void operator()(index_t item) const {
-    const auto w           = all.who(all.shape.queries, item);
+    const auto w           = all.who(all.shape.queries, all.shape.heads, item);
     const TokenPlace query = place_of(all.shape.queries, w.group, w.token);
     if (!query.there) return;
-    const auto mine     = all.features_of(q, w.n, w.h, query),
-               moves    = all.features_of(tq, w.n, w.h, query);
-    const auto to       = all.features_of(ty, w.n, w.h, query);
-    const index_t slot  = all.number(w.n, w.h, query);
-    double mean         = first ? 0.0 : sums[slot + all.numbers];
-    const T *const bias = all.bias_row(all.bias, w.h, w.group, w.token), *const grows =
-                                                                             all.bias_row(
-                                                                                 bias_tangent, w.h,
-                                                                                 w.group, w.token);
+    const auto mine      = all.features_of(q, w.n, w.h, query),
+               moves     = all.features_of(tq, w.n, w.h, query);
+    const auto to        = all.features_of(ty, w.n, w.h, query);
+    const index_t slot   = all.number(w.n, w.h, query);
+    const index_t of_key = all.key_head(w.h);
+    double mean          = first ? 0.0 : sums[slot + all.numbers];
+    const auto bias      = all.bias.row(w.h, w.group, w.token);
+    const auto grows     = bias_tangent.row(w.h, w.group, w.token);
     if (first)
       for (index_t i = 0; i < all.features; ++i) to[i] = T(0);
     for (index_t j = 0; j < all.shape.keys.tokens(); ++j) {
       const TokenPlace key = place_of(all.shape.keys, w.group, j);
       if (!all.sees(query, key)) continue;
-      const auto near = all.features_of(k, w.n, w.h, key), far = all.features_of(tk, w.n, w.h, key);
-      const double p = Kokkos::exp(all.shape.scale * all.product(mine, near) +
-                                   all.bias_at(bias, key) - sums[slot]);
-      double score   = 0.0;
+      const auto near = all.features_of(k, w.n, of_key, key),
+                 far  = all.features_of(tk, w.n, of_key, key);
+      const double p  = Kokkos::exp(all.shape.scale * all.product(mine, near) +
+                                    all.bias_at(bias, key) - sums[slot]);
+      double score    = 0.0;
       if (moves.values != nullptr) score += all.product(moves, near);
       if (far.values != nullptr) score += all.product(mine, far);
       const double share = p * (all.shape.scale * score + all.bias_at(grows, key));
       mean += share;
-      all.add(to, share, all.features_of(v, w.n, w.h, key));
-      const auto values = all.features_of(tv, w.n, w.h, key);
+      all.add(to, share, all.features_of(v, w.n, of_key, key));
+      const auto values = all.features_of(tv, w.n, of_key, key);
       if (values.values != nullptr) all.add(to, p, values);
     }
     if (last) all.add(to, -mean, all.features_of(out, w.n, w.h, query));
@@ -111,7 +115,7 @@ struct AttendProductsKernel {
   Block<const T> dy, out;
 
   KOKKOS_FUNCTION void operator()(index_t item) const {
-    const auto w           = all.who(all.shape.queries, item);
+    const auto w           = all.who(all.shape.queries, all.shape.heads, item);
     const TokenPlace query = place_of(all.shape.queries, w.group, w.token);
     if (!query.there) return;
     sums[all.number(w.n, w.h, query) + all.numbers] =
@@ -128,23 +132,24 @@ struct AttendQueriesKernel {
   bool first;
 
   KOKKOS_FUNCTION void operator()(index_t item) const {
-    const auto w           = all.who(all.shape.queries, item);
+    const auto w           = all.who(all.shape.queries, all.shape.heads, item);
     const TokenPlace query = place_of(all.shape.queries, w.group, w.token);
     if (!query.there) return;
-    const auto mine     = all.features_of(q, w.n, w.h, query);
-    const auto outer    = all.features_of(dy, w.n, w.h, query);
-    const auto to       = all.features_of(dq, w.n, w.h, query);
-    const index_t slot  = all.number(w.n, w.h, query);
-    const T* const bias = all.bias_row(all.bias, w.h, w.group, w.token);
+    const auto mine      = all.features_of(q, w.n, w.h, query);
+    const auto outer     = all.features_of(dy, w.n, w.h, query);
+    const auto to        = all.features_of(dq, w.n, w.h, query);
+    const index_t slot   = all.number(w.n, w.h, query);
+    const index_t of_key = all.key_head(w.h);
+    const auto bias      = all.bias.row(w.h, w.group, w.token);
     if (first)
       for (index_t i = 0; i < all.features; ++i) to[i] = T(0);
     for (index_t j = 0; j < all.shape.keys.tokens(); ++j) {
       const TokenPlace key = place_of(all.shape.keys, w.group, j);
       if (!all.sees(query, key)) continue;
-      const auto near = all.features_of(k, w.n, w.h, key);
+      const auto near = all.features_of(k, w.n, of_key, key);
       const double p  = Kokkos::exp(all.shape.scale * all.product(mine, near) +
                                     all.bias_at(bias, key) - sums[slot]);
-      const double dp = all.product(outer, all.features_of(v, w.n, w.h, key));
+      const double dp = all.product(outer, all.features_of(v, w.n, of_key, key));
       all.add(to, all.shape.scale * p * (dp - sums[slot + all.numbers]), near);
     }
   }
@@ -159,7 +164,7 @@ struct AttendKeysKernel {
   bool first;
 
   KOKKOS_FUNCTION void operator()(index_t item) const {
-    const auto w         = all.who(all.shape.keys, item);
+    const auto w         = all.who(all.shape.keys, all.shape.key_heads(), item);
     const TokenPlace key = place_of(all.shape.keys, w.group, w.token);
     if (!key.there) return;
     const auto mine   = all.features_of(k, w.n, w.h, key);
@@ -170,20 +175,22 @@ struct AttendKeysKernel {
         if (to_k.values != nullptr) to_k[i] = T(0);
         if (to_v.values != nullptr) to_v[i] = T(0);
       }
-    for (index_t j = 0; j < all.shape.queries.tokens(); ++j) {
-      const TokenPlace query = place_of(all.shape.queries, w.group, j);
-      if (!query.there || !all.sees(query, key)) continue;
-      const auto asks    = all.features_of(q, w.n, w.h, query);
-      const auto outer   = all.features_of(dy, w.n, w.h, query);
-      const index_t slot = all.number(w.n, w.h, query);
-      const double p =
-          Kokkos::exp(all.shape.scale * all.product(asks, mine) +
-                      all.bias_at(all.bias_row(all.bias, w.h, w.group, j), key) - sums[slot]);
-      if (to_v.values != nullptr) all.add(to_v, p, outer);
-      if (to_k.values != nullptr)
-        all.add(to_k, all.shape.scale * p * (all.product(outer, values) - sums[slot + all.numbers]),
-                asks);
-    }
+    const index_t shared = all.shape.heads_per_key;
+    for (index_t h = w.h * shared; h < (w.h + 1) * shared; ++h)
+      for (index_t j = 0; j < all.shape.queries.tokens(); ++j) {
+        const TokenPlace query = place_of(all.shape.queries, w.group, j);
+        if (!query.there || !all.sees(query, key)) continue;
+        const auto asks    = all.features_of(q, w.n, h, query);
+        const auto outer   = all.features_of(dy, w.n, h, query);
+        const index_t slot = all.number(w.n, h, query);
+        const double p     = Kokkos::exp(all.shape.scale * all.product(asks, mine) +
+                                         all.bias_at(all.bias.row(h, w.group, j), key) - sums[slot]);
+        if (to_v.values != nullptr) all.add(to_v, p, outer);
+        if (to_k.values != nullptr)
+          all.add(to_k,
+                  all.shape.scale * p * (all.product(outer, values) - sums[slot + all.numbers]),
+                  asks);
+      }
   }
 };
 
@@ -220,11 +227,12 @@ struct AttendBiasKernel {
                        key   = place_of(all.shape.keys, group, j);
       if (!query.there || !all.sees(query, key)) continue;
       const index_t slot = all.number(n, h, query);
-      const double score = all.shape.scale * all.product(all.features_of(q, n, h, query),
-                                                         all.features_of(k, n, h, key)) +
-                           all.bias_at(all.bias_row(all.bias, h, group, i), key);
-      const double dp =
-          all.product(all.features_of(dy, n, h, query), all.features_of(v, n, h, key));
+      const double score =
+          all.shape.scale * all.product(all.features_of(q, n, h, query),
+                                        all.features_of(k, n, all.key_head(h), key)) +
+          all.bias_at(all.bias.row(h, group, i), key);
+      const double dp = all.product(all.features_of(dy, n, h, query),
+                                    all.features_of(v, n, all.key_head(h), key));
       sum += Kokkos::exp(score - sums[slot]) * (dp - sums[slot + all.numbers]);
     }
     to.values[item] = static_cast<T>(sum);
@@ -238,12 +246,13 @@ void AttentionKernels<Space, T>::attend(const Space& space, const Block<T>& out,
                                         const ScoreBias<const T>& bias, bool first, bool last) {
   const auto all = attention_item(shape, bias, q);
   if constexpr (is_host_v<Space>) {
-    const AttendTiles<T> tiles{{all, shape.queries, shape.keys}, out, sums, q, k, v, first, last};
+    const AttendTiles<T> tiles{
+        {all, shape.queries, shape.keys, shape.heads}, out, sums, q, k, v, first, last};
     if (tiles.fits()) return launch("shard::attend", space, tiles.items(), tiles);
   } else if (device_attend(space, all, out, sums, q, k, v, first, last)) {
     return;
   }
-  launch("shard::attend", space, all.items(shape.queries),
+  launch("shard::attend", space, all.items(shape.queries, shape.heads),
          AttendKernel<T>{all, out, sums, q, k, v, first, last});
 }
 
@@ -256,7 +265,7 @@ void AttentionKernels<Space, T>::tangent(const Space& space, const Block<T>& ty,
                                          const ScoreBias<const T>& bias_tangent, bool first,
                                          bool last) {
   const auto all = attention_item(shape, bias, qkv[0]);
-  launch("shard::attend_tangent", space, all.items(shape.queries),
+  launch("shard::attend_tangent", space, all.items(shape.queries, shape.heads),
          AttendTangentKernel<T>{all, ty, sums, out, qkv[0], qkv[1], qkv[2], tangents[0],
                                 tangents[1], tangents[2], bias_tangent, first, last});
 }
@@ -266,7 +275,7 @@ void AttentionKernels<Space, T>::products(const Space& space, double* sums,
                                           const Block<const T>& dy, const Block<const T>& out,
                                           const AttentionShape& shape) {
   const auto all = attention_item(shape, {}, out);
-  launch("shard::attend_products", space, all.items(shape.queries),
+  launch("shard::attend_products", space, all.items(shape.queries, shape.heads),
          AttendProductsKernel<T>{all, sums, dy, out});
 }
 
@@ -279,8 +288,15 @@ void AttentionKernels<Space, T>::pullback_queries(const Space& space, const Bloc
                                                   const ScoreBias<const T>& bias, bool first) {
   const auto all = attention_item(shape, bias, qkv[0]);
   if constexpr (is_host_v<Space>) {
-    const AttendBackTiles<T, false> tiles{
-        {all, shape.queries, shape.keys}, dq, {}, sums, dy, qkv[0], qkv[1], qkv[2], first};
+    const AttendBackTiles<T, false> tiles{{all, shape.queries, shape.keys, shape.heads},
+                                          dq,
+                                          {},
+                                          sums,
+                                          dy,
+                                          qkv[0],
+                                          qkv[1],
+                                          qkv[2],
+                                          first};
     if (tiles.fits()) {
       if (bias_sums.values == nullptr)
         return launch("shard::attend_queries", space, tiles.items(), tiles);
@@ -295,7 +311,7 @@ void AttentionKernels<Space, T>::pullback_queries(const Space& space, const Bloc
   if (dq.origin == nullptr) return;
   if constexpr (!is_host_v<Space>)
     if (device_attend_back<false>(space, all, dq, Block<T>(), sums, dy, qkv, first)) return;
-  launch("shard::attend_queries", space, all.items(shape.queries),
+  launch("shard::attend_queries", space, all.items(shape.queries, shape.heads),
          AttendQueriesKernel<T>{all, dq, sums, dy, qkv[0], qkv[1], qkv[2], first});
 }
 
@@ -308,13 +324,20 @@ void AttentionKernels<Space, T>::pullback_keys(const Space& space, const Block<T
                                                const ScoreBias<const T>& bias, bool first) {
   const auto all = attention_item(shape, bias, qkv[0]);
   if constexpr (is_host_v<Space>) {
-    const AttendBackTiles<T, true> tiles{
-        {all, shape.keys, shape.queries}, dk, dv, sums, dy, qkv[0], qkv[1], qkv[2], first};
+    const AttendBackTiles<T, true> tiles{{all, shape.keys, shape.queries, shape.key_heads()},
+                                         dk,
+                                         dv,
+                                         sums,
+                                         dy,
+                                         qkv[0],
+                                         qkv[1],
+                                         qkv[2],
+                                         first};
     if (tiles.fits()) return launch("shard::attend_keys", space, tiles.items(), tiles);
   } else if (device_attend_back<true>(space, all, dk, dv, sums, dy, qkv, first)) {
     return;
   }
-  launch("shard::attend_keys", space, all.items(shape.keys),
+  launch("shard::attend_keys", space, all.items(shape.keys, shape.key_heads()),
          AttendKeysKernel<T>{all, dk, dv, sums, dy, qkv[0], qkv[1], qkv[2], first});
 }
 
@@ -376,6 +399,25 @@ void require_heads(const char* function, const char* field, const Partition& cha
   if (!fits_windows(channels, channels.size() / heads, 0))
     throw_argument(function, {"field \"", field, "\" has its channels cut as ", channels.describe(),
                               ", within heads of ", text(channels.size() / heads)});
+}
+
+void require_grouped_heads(const char* function, const char* field, const Partition& channels,
+                           index_t heads, index_t key_heads) {
+  require_heads(function, field, channels, heads);
+  if (key_heads < 0 || (key_heads > 0 && heads % key_heads != 0))
+    throw_argument(function, {"the field \"", field, "\" has ", text(heads),
+                              " heads of queries, which aren't a multiple of the ", text(key_heads),
+                              " heads of keys"});
+  const index_t together = channels.size() / heads * heads_per_key(heads, key_heads);
+  if (!fits_windows(channels, together, 0))
+    throw_argument(function,
+                   {"field \"", field, "\" has its channels cut as ", channels.describe(),
+                    ", within the ", text(together), " channels that share a head of keys"});
+}
+
+Partition key_channels(const Partition& channels, index_t heads, index_t key_heads) {
+  const index_t features = channels.size() / heads, shared = heads_per_key(heads, key_heads);
+  return shared == 1 ? channels : regrouped(channels, shared * features, features);
 }
 
 }  // namespace shard::impl

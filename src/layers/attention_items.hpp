@@ -60,6 +60,8 @@ struct AttentionItem {
   index_t batch, features;  // features of one head
   index_t numbers;          // queries times heads
 
+  /// The head of keys and values of a head of queries.
+  KOKKOS_FORCEINLINE_FUNCTION index_t key_head(index_t h) const { return h / shape.heads_per_key; }
   template <class U>
   KOKKOS_FORCEINLINE_FUNCTION Features<U> features_of(const Block<U>& b, index_t n, index_t h,
                                                       const TokenPlace& p) const {
@@ -77,13 +79,14 @@ struct AttentionItem {
     return key.there && query.side == key.side &&
            (!shape.causal || shape.first_key + key.cell[2] <= shape.first_query + query.cell[2]);
   }
-  /// A query's numbers of a bias, one for each key; null if there is none.
-  KOKKOS_FORCEINLINE_FUNCTION static const T* bias_row(const ScoreBias<const T>& of, index_t h,
-                                                       index_t group, index_t query) {
-    return of.values == nullptr ? nullptr : of.row(h, group, query);
+  using BiasRow = typename ScoreBias<const T>::Row;
+  KOKKOS_FORCEINLINE_FUNCTION static double bias_at(const BiasRow& row, const TokenPlace& key) {
+    return static_cast<double>(row[key.token]);
   }
-  KOKKOS_FORCEINLINE_FUNCTION static double bias_at(const T* row, const TokenPlace& key) {
-    return row == nullptr ? 0.0 : static_cast<double>(row[key.token]);
+  /// The logarithm of a query's sum of exp(score) from its largest score and the sum relative to
+  /// it.
+  KOKKOS_FORCEINLINE_FUNCTION static double logarithm(double largest, double sum) {
+    return sum == 0.0 ? 0.0 : largest + Kokkos::log(sum);
   }
   template <class A, class B>
   KOKKOS_FORCEINLINE_FUNCTION double product(const Features<A>& a, const Features<B>& b) const {
@@ -103,18 +106,19 @@ struct AttentionItem {
   struct Who {
     index_t n, h, group, token;
   };
-  KOKKOS_FORCEINLINE_FUNCTION Who who(const Tokens& side, index_t item) const {
+  /// `heads` are those of the side.
+  KOKKOS_FORCEINLINE_FUNCTION Who who(const Tokens& side, index_t heads, index_t item) const {
     Who w{};
     w.token = item % side.tokens();
     item /= side.tokens();
     w.group = item % side.groups();
     item /= side.groups();
-    w.h = item % shape.heads;
-    w.n = item / shape.heads;
+    w.h = item % heads;
+    w.n = item / heads;
     return w;
   }
-  index_t items(const Tokens& side) const {
-    return batch * shape.heads * side.groups() * side.tokens();
+  index_t items(const Tokens& side, index_t heads) const {
+    return batch * heads * side.groups() * side.tokens();
   }
 };
 
@@ -123,7 +127,8 @@ AttentionItem<T> attention_item(const AttentionShape& shape, const ScoreBias<con
                                 const Block<const T>& q) {
   index_t cells = 1;
   for (const TokenDim& d : shape.queries.dims) cells *= d.cells;
-  return {shape, bias, q.batch, q.channels / shape.heads, q.batch * shape.heads * cells};
+  const index_t features = shape.heads > 0 ? q.channels / shape.heads : 0;
+  return {shape, bias, q.batch, features, q.batch * shape.heads * cells};
 }
 
 }  // namespace shard::impl

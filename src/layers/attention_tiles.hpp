@@ -54,10 +54,16 @@ struct AttentionTile {
 
   AttentionItem<T> all;
   Tokens row_side, column_side;
+  index_t row_heads;
   bool hides;  ///< the attention is masked: some rows don't see some columns
 
-  AttentionTile(const AttentionItem<T>& item, const Tokens& rows, const Tokens& columns)
-      : all(item), row_side(rows), column_side(columns), hides(item.shape.causal) {
+  AttentionTile(const AttentionItem<T>& item, const Tokens& rows, const Tokens& columns,
+                index_t heads)
+      : all(item),
+        row_side(rows),
+        column_side(columns),
+        row_heads(heads),
+        hides(item.shape.causal) {
     for (const TokenDim& d : item.shape.queries.dims)
       hides = hides || d.first_apart < d.cells || d.second_apart < d.cells;
   }
@@ -70,10 +76,13 @@ struct AttentionTile {
     return std::max<index_t>(std::min(rows, row_side.tokens()), 1);
   }
   index_t blocks() const { return (row_side.tokens() + block() - 1) / block(); }
-  index_t items() const { return all.batch * all.shape.heads * row_side.groups() * blocks(); }
+  index_t items() const { return all.batch * row_heads * row_side.groups() * blocks(); }
 
+  /// `h` is a head of the rows, or of the columns.
   struct Who {
     index_t n, h, group, begin, end;
+
+    Who of_head(index_t other) const { return {n, other, group, begin, end}; }
   };
   Who who(index_t item) const {
     Who w{};
@@ -82,8 +91,8 @@ struct AttentionTile {
     item /= blocks();
     w.group = item % row_side.groups();
     item /= row_side.groups();
-    w.h = item % all.shape.heads;
-    w.n = item / all.shape.heads;
+    w.h = item % row_heads;
+    w.n = item / row_heads;
     return w;
   }
 
@@ -113,13 +122,20 @@ struct AttentionTile {
     gather(b, w, rows.places, rows.count, 0, all.features, to, all.features, 1);
   }
 
-  /// Adds bias / scale to unscaled scores, if there is a bias. `Keys`: rows are keys.
+  /// Adds bias / scale to unscaled scores, if there is a bias; `w` has the head of the queries.
+  /// `Keys`: rows are keys.
   template <bool Keys>
   void add_bias(const Rows& rows, const Columns& columns, const Who& w, Panels& scores) const {
-    if (all.bias.values == nullptr) return;
+    add_table<Keys>(all.bias.learned, rows, columns, w, scores);
+    add_table<Keys>(all.bias.mask, rows, columns, w, scores);
+  }
+  template <bool Keys>
+  void add_table(const PairTable<const T>& table, const Rows& rows, const Columns& columns,
+                 const Who& w, Panels& scores) const {
+    if (table.values == nullptr) return;
     const T inverse    = static_cast<T>(1.0 / all.shape.scale);
-    const index_t step = all.bias.per_tokens;  // from a query to the next
-    const T* const of  = all.bias.row(w.h, w.group, 0);
+    const index_t step = table.per_tokens;  // from a query to the next
+    const T* const of  = table.row(w.h, w.group, 0);
     for (index_t i = 0; i < rows.count; ++i) {
       const index_t row = rows.places[i].token;
       for (index_t c0 = 0; c0 < columns.count; c0 += width) {
@@ -212,7 +228,8 @@ struct AttendTiles : AttentionTile<T> {
   bool first, last;
 
   void operator()(index_t item) const {
-    const Who w = this->who(item);
+    const Who w       = this->who(item);
+    const Who of_keys = w.of_head(all.key_head(w.h));
     const Rows rows(this->row_side, w.group, w.begin, w.end);
     T queries[Base::most_values];
     this->gather_rows(q, w, rows, queries);
@@ -231,17 +248,18 @@ struct AttendTiles : AttentionTile<T> {
       const Columns columns(this->column_side, w.group, begin,
                             std::min(begin + Base::most_columns, tokens));
       if (hides && sees_none(rows, columns)) continue;
-      this->multiply(rows, queries, k, w, columns, scores);
+      this->multiply(rows, queries, k, of_keys, columns, scores);
       this->template add_bias<false>(rows, columns, w, scores);
       for (index_t i = 0; i < rows.count; ++i)
         weigh(rows.places[i], columns, scores, i, largest[i], sum[i], values);
-      this->add(rows, scores, v, w, columns, values);
+      this->add(rows, scores, v, of_keys, columns, values);
     }
     if (last) {
-      this->for_sums(rows, out, w, values,
-                     [&](index_t i, const T& value, T& to) { to = value / sum[i]; });
+      this->for_sums(rows, out, w, values, [&](index_t i, const T& value, T& to) {
+        to = sum[i] == T(0) ? T(0) : value / sum[i];
+      });
       for (index_t i = 0; i < rows.count; ++i)
-        sums[slot[i]] = static_cast<double>(largest[i]) + std::log(static_cast<double>(sum[i]));
+        sums[slot[i]] = all.logarithm(static_cast<double>(largest[i]), static_cast<double>(sum[i]));
     } else {
       this->store_sums(rows, out, w, values);
       for (index_t i = 0; i < rows.count; ++i) {
@@ -342,21 +360,24 @@ struct AttendBackTiles : AttentionTile<T> {
     if (slopes) this->begin_sums(rows, to, w, gradient, first);
     if (shares) this->begin_sums(rows, to_values, w, values, first);
     alignas(vector_bytes) Panels weights, products;
-    const index_t tokens = this->column_side.tokens();
-    for (index_t begin = 0; begin < tokens; begin += Base::most_columns) {
-      const Columns columns(this->column_side, w.group, begin,
-                            std::min(begin + Base::most_columns, tokens));
-      if (hides && sees_none(rows, columns)) continue;
-      this->multiply(rows, mine, Keys ? q : k, w, columns, weights);
-      this->template add_bias<Keys>(rows, columns, w, weights);
-      share(rows, columns, w, weights);
-      if (shares) this->add(rows, weights, dy, w, columns, values);
-      if (!slopes && !uses) continue;
-      this->multiply(rows, outer, Keys ? dy : v, w, columns, products);
-      slope(rows, columns, w, weights, products);
-      if constexpr (uses) use(rows, columns, weights);
-      if (slopes) this->add(rows, weights, Keys ? q : k, w, columns, gradient);
-    }
+    const index_t tokens = this->column_side.tokens(), shared = all.shape.heads_per_key;
+    const index_t first_head = Keys ? w.h * shared : all.key_head(w.h);  // of the columns
+    for (index_t h = first_head; h < first_head + (Keys ? shared : 1); ++h)
+      for (index_t begin = 0; begin < tokens; begin += Base::most_columns) {
+        const Who other = w.of_head(h), &of_queries = Keys ? other : w;
+        const Columns columns(this->column_side, w.group, begin,
+                              std::min(begin + Base::most_columns, tokens));
+        if (hides && sees_none(rows, columns)) continue;
+        this->multiply(rows, mine, Keys ? q : k, other, columns, weights);
+        this->template add_bias<Keys>(rows, columns, of_queries, weights);
+        share(rows, columns, of_queries, weights);
+        if (shares) this->add(rows, weights, dy, other, columns, values);
+        if (!slopes && !uses) continue;
+        this->multiply(rows, outer, Keys ? dy : v, other, columns, products);
+        slope(rows, columns, of_queries, weights, products);
+        if constexpr (uses) use(rows, columns, weights);
+        if (slopes) this->add(rows, weights, Keys ? q : k, other, columns, gradient);
+      }
     if (slopes) this->store_sums(rows, to, w, gradient);
     if (shares) this->store_sums(rows, to_values, w, values);
   }

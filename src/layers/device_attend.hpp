@@ -55,9 +55,11 @@ struct AttendTeamKernel {
     T* const shared          = key + scores_size;  // [sharer][own]
     TokenPlace* const mine   = reinterpret_cast<TokenPlace*>(shared + Tile::sharers * Tile::own);
     TokenPlace* const theirs = mine + Tile::own;
-    const auto w     = TeamTokens::of(team.league_rank(), all, all.shape.queries, tiles, Tile::own);
+    const auto w =
+        TeamTokens::of(team.league_rank(), all.shape.queries, all.shape.heads, tiles, Tile::own);
     const T scale    = static_cast<T>(all.shape.scale);
     const int before = team.team_rank() * Lanes, features = static_cast<int>(all.features);
+    const TeamTokens of_keys = w.of_head(all.key_head(w.h));
     Lane lane[Lanes];
 
     for (int l = 0; l < Lanes; ++l)
@@ -97,8 +99,8 @@ struct AttendTeamKernel {
         Tile::find(before + l, theirs, Tile::others, all.shape.keys, w.group, begin);
       team.team_barrier();
       for (int l = 0; l < Lanes; ++l) {
-        const typename Tile::template Loads<false> of_k(before + l, all, k, w, theirs),
-            of_v(before + l, all, v, w, theirs);
+        const typename Tile::template Loads<false> of_k(before + l, all, k, of_keys, theirs),
+            of_v(before + l, all, v, of_keys, theirs);
         of_k.by_feature(before + l, key);
         of_v.by_token(before + l, value);
       }
@@ -173,14 +175,14 @@ struct AttendTeamKernel {
         const int row = Scores::row(thread, i);
         T sum         = T(0);
         for (int s = 0; s < Tile::sharers; ++s) sum += shared[s * Tile::own + row];
-        const T factor = last ? T(1) / sum : T(1);
+        const T factor = !last ? T(1) : sum == T(0) ? T(0) : T(1) / sum;
         SHARD_UNROLL
         for (int j = 0; j < Sums::lane_columns; ++j) lane[l].out.sums[i][j] *= factor;
         if (thread % Tile::sharers != 0 || !mine[row].there) continue;
         const index_t slot  = all.number(w.n, w.h, mine[row]);
         const auto largest  = static_cast<double>(lane[l].largest[i]);
         const auto together = static_cast<double>(sum);
-        sums[slot]          = last ? largest + Kokkos::log(together) : largest;
+        sums[slot]          = last ? all.logarithm(largest, together) : largest;
         if (!last) sums[slot + all.numbers] = together;
       }
       Tile::put_sums(lane[l].out, thread, query);
@@ -199,7 +201,7 @@ bool device_attend(const Space& space, const AttentionItem<T>& all, const Block<
     using Tile          = TokenTile<T, Width, false>;
     constexpr int lanes = lanes_of<Space, Tile::threads>;
     const int tiles     = attention_tiles(all.shape.queries, Tile::own);
-    if (all.bias.values == nullptr)
+    if (all.bias.empty())
       launch_attention(
           "shard::attend", space,
           AttendTeamKernel<T, Width, false, lanes>{all, out, sums, q, k, v, first, last, tiles});

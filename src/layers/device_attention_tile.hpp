@@ -22,10 +22,10 @@ namespace shard::impl {
 struct TeamTokens {
   index_t n, h, group, begin;
 
-  template <class T>
-  KOKKOS_FORCEINLINE_FUNCTION static TeamTokens of(int item, const AttentionItem<T>& all,
-                                                   const Tokens& side, int tiles, int tokens) {
-    const int groups = static_cast<int>(side.groups()), heads = static_cast<int>(all.shape.heads);
+  /// `side_heads` are the heads of the side.
+  KOKKOS_FORCEINLINE_FUNCTION static TeamTokens of(int item, const Tokens& side, index_t side_heads,
+                                                   int tiles, int tokens) {
+    const int groups = static_cast<int>(side.groups()), heads = static_cast<int>(side_heads);
     TeamTokens w{};
     w.begin = static_cast<index_t>(item % tiles) * tokens;
     item /= tiles;
@@ -34,6 +34,10 @@ struct TeamTokens {
     w.h = item % heads;
     w.n = item / heads;
     return w;
+  }
+  /// The same with another head, for the other side.
+  KOKKOS_FORCEINLINE_FUNCTION TeamTokens of_head(index_t other) const {
+    return {n, other, group, begin};
   }
 };
 

@@ -44,7 +44,19 @@ void use_attention(const shard::Mesh<Lat, Lon>& mesh) {
   use_biased<T>(Biased<WindowAttention<4, 4>, EarthBias>{{}, {4}}, q, y);
   use_biased<T>(Biased<WindowAttention<4, 4>, ContinuousBias>{}, q, y);
   use_biased<T>(Biased<GridAttention<4, 4>, DynamicBias>{}, q, y);
+  using Neighbours = NeighbourhoodAttention<Kernel<3, 3>, PaddingMode<Zero, Periodic>>;
+  const ShardedView<T****, Kokkos::LayoutRight, ShardDim<2, Lat, Halo<2>>,
+                    ShardDim<3, Lon, Halo<2>, Periodic>>
+      near("near", mesh, {1, 4, 16, 16});
+  use_biased<T>(Biased<Neighbours, RelativeBias>{}, near, near);
   const Space space;
+  const Masked<WindowAttention<4, 4>> masked{{.key_heads = 1}, {}};
+  auto of_masked = masked.state(q);
+  masked.apply(space, of_masked, y, q, q, q);
+  const Neighbours neighbours{};
+  auto of_neighbours = neighbours.state(near);
+  neighbours.apply(space, of_neighbours, near, near, near, near);
+  neighbours.pullback(space, of_neighbours, near, near, near, near, near, near, near);
   const auto use_norm = [&](const auto& layer) {
     const auto p = make_parameters<T>(layer, "p");
     auto state   = layer.state(q);

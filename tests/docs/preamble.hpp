@@ -11,6 +11,8 @@
 #include <shard/layers/attention/attention_bias.hpp>
 #include <shard/layers/attention/attention_bias_network.hpp>
 #include <shard/layers/attention/attention_column.hpp>
+#include <shard/layers/attention/attention_mask.hpp>
+#include <shard/layers/attention/attention_neighbourhood.hpp>
 #include <shard/layers/attention/attention_ring.hpp>
 #include <shard/layers/attention/head_norm.hpp>
 #include <shard/layers/window/conv.hpp>
@@ -31,6 +33,7 @@
 #include <shard/model/parameter_arena.hpp>
 #include <shard/train/schedules.hpp>
 #include <shard/shard.hpp>
+#include <limits>
 #include <vector>
 
 // What the pages' snippets take as given.

@@ -2,6 +2,7 @@
 // Attention in windows, in groups spread over the world, and round a ring, against plain attention
 // over lists of cells, with all gradients.
 
+#include "layers/bits.hpp"
 #include "layers/layer_support.hpp"
 #include "layers/plain_attention.hpp"
 #include "shard/layers/attention/attention.hpp"
@@ -20,17 +21,19 @@ void check(const Layer& layer, const std::array<index_t, Rank>& n,
   constexpr int rank = static_cast<int>(Rank);
   using F            = OutputOf<T, rank - 2, Layout>;
   Random random(seed());
-  const World<rank> q0 = random_world(n, random), k0 = random_world(n, random),
-                    v0 = random_world(n, random), dy0 = random_world(n, random);
-  const World<rank> t0[3] = {random_world(n, random), random_world(n, random),
-                             random_world(n, random)};
+  const auto nk        = key_extents(n, layer.heads, layer.key_heads);
+  const World<rank> q0 = random_world(n, random), k0 = random_world(nk, random),
+                    v0 = random_world(nk, random), dy0 = random_world(n, random);
+  const World<rank> t0[3] = {random_world(n, random), random_world(nk, random),
+                             random_world(nk, random)};
   const Serial<rank> serial(q0, k0, v0, dy0, t0, layer.heads, sees);
   const double tolerance = std::is_same_v<T, float> ? 1e-4 : 1e-12;
   const Space space;
   on_shapes(partitions, [&](const Grid& mesh, const auto& shape, int which) {
-    const F q("q", mesh, some_partitions(n, shape, which, random)),
-        k = q.like("k"), v = q.like("v"), y = q.like("y"), dq = q.like("dq"), dk = q.like("dk"),
-        dv = q.like("dv"), ty = q.like("ty");
+    auto parts = some_partitions(n, shape, which, random);
+    const F q("q", mesh, parts), y = q.like("y"), dq = q.like("dq"), ty = q.like("ty");
+    parts[1] = Partition::balanced(nk[1], 1);
+    const F k("k", mesh, parts), v = k.like("v"), dk = k.like("dk"), dv = k.like("dv");
     scatter(q, q0);
     scatter(k, k0);
     scatter(v, v0);
@@ -49,10 +52,10 @@ void check(const Layer& layer, const std::array<index_t, Rank>& n,
     layer.pushforward(space, state, ty, dq, not_wanted, not_wanted, q, k, v);
     const double one = dot(space, ty, y), same = dot(space, dq, dq);
     EXPECT_NEAR(one, same, tolerance * (same + 1.0));
-    scatter(dk, World<rank>(n));
+    scatter(dk, World<rank>(nk));
     layer.pullback(space, state, not_wanted, dk, not_wanted, y, q, k, v);
     EXPECT_LT(difference(dk, serial.dk), tolerance);
-    scatter(dv, World<rank>(n));
+    scatter(dv, World<rank>(nk));
     layer.pullback(space, state, not_wanted, not_wanted, dv, y, q, k, v);
     EXPECT_LT(difference(dv, serial.dv), tolerance);
     scatter(dq, World<rank>(n));
@@ -145,6 +148,32 @@ TEST(attention, ring_over_a_cut_sequence) {
                                    [](const auto&, const auto&) { return true; });
 }
 
+TEST(attention, QueriesShareHeadsOfKeys) {
+  const std::array<index_t, 4> n{2, 12, 7, 6};
+  check<double, Right>(WindowAttention<4, 3>{.heads = 6, .shift = {1, 2}, .key_heads = 2}, n,
+                       same_window<4>(n, {4, 3}, {1, 2}));
+  check<double, Right>(WindowAttention<4, 3>{.heads = 4, .key_heads = 1}, n,
+                       same_window<4>(n, {4, 3}));
+  const std::array<index_t, 4> grid{1, 6, 4, 6};
+  check<double, Right>(
+      GridAttention<2, 3>{.heads = 6, .key_heads = 3}, grid,
+      [](const auto& i, const auto& j) { return i[2] % 2 == j[2] % 2 && i[3] % 2 == j[3] % 2; });
+  for (const bool causal : {false, true})
+    check<double, Right>(RingAttention{.heads = 4, .causal = causal, .key_heads = 2},
+                         std::array<index_t, 3>{2, 8, 17}, [causal](const auto& i, const auto& j) {
+                           return !causal || j[2] <= i[2];
+                         });
+  const std::array<index_t, 3> line{1, 6, 11};
+  check<float, Kokkos::LayoutLeft>(WindowAttention<5>{.heads = 3, .key_heads = 1}, line,
+                                   same_window<3>(line, {5}));
+}
+
+/// Heads of more features than the tiles' buffers hold.
+TEST(attention, QueriesShareWideHeadsOfKeys) {
+  const std::array<index_t, 3> n{1, 2 * 8200, 5};
+  check<double, Right>(WindowAttention<3>{.heads = 2, .key_heads = 1}, n, same_window<3>(n, {3}));
+}
+
 /// A part of a world along dimension 2.
 template <std::size_t Rank>
 World<static_cast<int>(Rank)> tokens_of(const World<static_cast<int>(Rank)>& all,
@@ -162,21 +191,22 @@ World<static_cast<int>(Rank)> tokens_of(const World<static_cast<int>(Rank)>& all
 
 /// The oracle has queries and keys one after the other along one dimension.
 template <class T, class F, std::size_t Rank>
-void check_columns(std::array<index_t, Rank> n, index_t queries, index_t keys) {
+void check_columns(std::array<index_t, Rank> n, index_t queries, index_t keys,
+                   const ColumnAttention& layer = {.heads = 2}) {
   constexpr int rank = static_cast<int>(Rank);
-  const ColumnAttention layer{.heads = 2};
   Random random(seed());
   n[2]                 = queries + keys;
-  const World<rank> q0 = random_world(n, random), k0 = random_world(n, random),
-                    v0 = random_world(n, random), dy0 = random_world(n, random);
-  const World<rank> t0[3] = {random_world(n, random), random_world(n, random),
-                             random_world(n, random)};
+  auto nk              = key_extents(n, layer.heads, layer.key_heads);
+  const World<rank> q0 = random_world(n, random), k0 = random_world(nk, random),
+                    v0 = random_world(nk, random), dy0 = random_world(n, random);
+  const World<rank> t0[3] = {random_world(n, random), random_world(nk, random),
+                             random_world(nk, random)};
   const Serial<rank> serial(q0, k0, v0, dy0, t0, layer.heads, [&](const auto& i, const auto& j) {
     for (std::size_t d = 3; d < Rank; ++d)
       if (i[d] != j[d]) return false;
     return i[2] < queries && j[2] >= queries;
   });
-  auto nq = n, nk = n;
+  auto nq                = n;
   nq[2]                  = queries;
   nk[2]                  = keys;
   const auto of_q        = [&](const World<rank>& w) { return tokens_of(w, nq, 0); };
@@ -187,6 +217,7 @@ void check_columns(std::array<index_t, Rank> n, index_t queries, index_t keys) {
     auto partitions = some_partitions(nq, shape, which, random);
     partitions[2]   = Partition::balanced(queries, 1);
     const F q("q", mesh, partitions), y = q.like("y"), dq = q.like("dq"), ty = q.like("ty");
+    partitions[1] = Partition::balanced(nk[1], 1);
     partitions[2] = Partition::balanced(keys, 1);
     const F k("k", mesh, partitions), v = k.like("v"), dk = k.like("dk"), dv = k.like("dv");
     scatter(q, of_q(q0));
@@ -221,6 +252,8 @@ TEST(attention, columns_of_other_lengths_than_their_queries) {
   check_columns<double, Levels>(std::array<index_t, 5>{1, 2, 0, 2, 3}, 1, 1);
   check_columns<float, OutputOf<float, 3, Kokkos::LayoutLeft>>(
       std::array<index_t, 5>{1, 6, 0, 3, 4}, 4, 13);
+  check_columns<double, Levels>(std::array<index_t, 5>{1, 12, 0, 3, 4}, 3, 4,
+                                {.heads = 6, .key_heads = 2});
   // of one further dimension of space
   check_columns<double, ShardedView<double****, Right, ShardDim<3, Lon>>>(
       std::array<index_t, 4>{2, 6, 0, 7}, 5, 3);
@@ -279,6 +312,90 @@ TEST(attention, heads_may_be_cut_and_share_nothing) {
   }
 }
 
+/// Channels are cut between heads of keys; some ranks have none.
+TEST(attention, SharedHeadsMayBeCut) {
+  using F         = ShardedView<double***, Right, ShardDim<1, Lat>, ShardDim<2, Lon>>;
+  const int ranks = world_size();
+  const Grid mesh(MPI_COMM_WORLD, {ranks, 1});
+  Random random(seed());
+  const std::array<index_t, 3> n{1, 12, 9}, nk{1, 4, 9};
+  const World<3> q0 = random_world(n, random), k0 = random_world(nk, random),
+                 v0 = random_world(nk, random), dy0 = random_world(n, random);
+  const World<3> t0[3] = {random_world(n, random), random_world(nk, random),
+                          random_world(nk, random)};
+  const Serial<3> serial(q0, k0, v0, dy0, t0, 6, [](const auto&, const auto&) { return true; });
+  std::vector<index_t> begins(static_cast<std::size_t>(ranks) + 1, 0);
+  if (ranks > 1) begins[static_cast<std::size_t>(ranks) - 1] = 6;
+  begins.back() = 12;
+  auto of_keys  = begins;
+  for (index_t& b : of_keys) b /= 3;
+  const auto whole = [](index_t m) { return Partition::balanced(m, 1); };
+  const F q("q", mesh, {whole(1), Partition::explicit_begins(begins), whole(9)}),
+      y = q.like("y"), dq = q.like("dq"), ty = q.like("ty");
+  const F k("k", mesh, {whole(1), Partition::explicit_begins(of_keys), whole(9)}),
+      v = k.like("v"), dk = k.like("dk"), dv = k.like("dv");
+  scatter(q, q0);
+  scatter(k, k0);
+  scatter(v, v0);
+  const auto run = [&](const auto& layer) {
+    auto state = layer.state(q);
+    layer.apply(Space(), state, y, q, k, v);
+    EXPECT_LT(difference(y, serial.y), 1e-12);
+    scatter(dq, t0[0]);
+    scatter(dk, t0[1]);
+    scatter(dv, t0[2]);
+    layer.pushforward(Space(), state, ty, dq, dk, dv, q, k, v);
+    EXPECT_LT(difference(ty, serial.ty), 1e-12);
+    scatter(y, dy0);
+    layer.pullback(Space(), state, dq, dk, dv, y, q, k, v);
+    EXPECT_LT(difference(dq, serial.dq), 1e-12);
+    EXPECT_LT(difference(dk, serial.dk), 1e-12);
+    EXPECT_LT(difference(dv, serial.dv), 1e-12);
+  };
+  run(WindowAttention<9>{.heads = 6, .key_heads = 2});
+  run(RingAttention{.heads = 6, .key_heads = 2});
+  if (ranks > 1)
+    expect_parts(message_thrown_by<ArgumentError>(
+                     [&] { RingAttention{.heads = 6, .key_heads = 1}.state(q); }),
+                 {"the 12 channels that share a head of keys"});
+}
+
+/// The gradients of shared heads have the bits of one rank.
+TEST(attention, BitsOfSharedHeadsAreTheSameOnEveryMesh) {
+  using F = OutputOf<double, 2>;
+  Random random(seed());
+  const std::array<index_t, 4> n{2, 8, 7, 10}, nk{2, 2, 7, 10};
+  const World<4> q0 = random_world(n, random), k0 = random_world(nk, random),
+                 v0 = random_world(nk, random), dy0 = random_world(n, random);
+  const WindowAttention<3, 4> layer{.heads = 4, .shift = {1, 2}, .key_heads = 1};
+  const auto run = [&](const Grid& mesh, std::array<Partition, 4> parts, MPI_Comm comm) {
+    const F q("q", mesh, parts), y = q.like("y"), dq = q.like("dq");
+    parts[1] = Partition::balanced(2, 1);
+    const F k("k", mesh, parts), v = k.like("v"), dk = k.like("dk"), dv = k.like("dv");
+    scatter(q, q0);
+    scatter(k, k0);
+    scatter(v, v0);
+    auto state = layer.state(q);
+    layer.apply(Space(), state, y, q, k, v);
+    std::vector<double> all = gathered(y, comm).v;
+    scatter(y, dy0);
+    layer.pullback(Space(), state, dq, dk, dv, y, q, k, v);
+    for (const F* d : {&dq, &dk, &dv}) {
+      const auto more = gathered(*d, comm).v;
+      all.insert(all.end(), more.begin(), more.end());
+    }
+    return all;
+  };
+  std::array<Partition, 4> whole;
+  for (std::size_t d = 0; d < 4; ++d) whole[d] = Partition::balanced(n[d], 1);
+  const auto one = run(Grid(MPI_COMM_SELF, {1, 1}), whole, MPI_COMM_SELF);
+  on_shapes(3, [&](const Grid& mesh, const auto& shape, int which) {
+    EXPECT_EQ(
+        different_bits(run(mesh, some_partitions(n, shape, which, random), MPI_COMM_WORLD), one),
+        0);
+  });
+}
+
 /// What is sent: nothing where windows fit; once round for a ring; nothing for what isn't wanted.
 TEST(attention, messages) {
   const ScopedVariable by_messages("SHARD_TRANSPORT", "mpi"), unchecked("SHARD_CHECK", "0");
@@ -329,6 +446,19 @@ TEST(attention, what_does_not_fit_throws_on_every_rank) {
   expect_parts(message_thrown_by<ArgumentError>(
                    [&] { columns.apply(Space(), of_columns, levels, levels, fewer, fewer); }),
                {"\"fewer\""});
+  expect_parts(message_thrown_by<ArgumentError>(
+                   [&] { WindowAttention<2, 2>{.heads = 6, .key_heads = 4}.state(q); }),
+               {"6 heads of queries", "4 heads of keys"});
+  const WindowAttention<2, 2> shared{.heads = 6, .key_heads = 2};
+  auto of_shared = shared.state(q);
+  expect_parts(
+      message_thrown_by<ArgumentError>([&] { shared.apply(Space(), of_shared, q, q, q, q); }),
+      {"WindowAttention", "channels", "2"});
+  const OutputOf<double, 2> keys("keys", mesh, {1, 2, 9, 4});
+  expect_parts(message_thrown_by<ArgumentError>([&] {
+                 shared.pullback(Space(), of_shared, q, other, not_wanted, q, q, keys, keys);
+               }),
+               {"\"other\"", "channels"});
   const WindowAttention<3, 2> windows{.heads = 2};
   auto state = windows.state(q);
   expect_parts(

@@ -528,17 +528,20 @@ TEST(DeviceSums, ChannelsAreTheHosts) {
 
 /// Windows of 3 x 4 cells, the last ones short, some lines apart; keys in two blocks if `causal`.
 template <class T>
-void check_attention(index_t features, bool causal, bool biased) {
+void check_attention(index_t features, bool causal, bool biased, index_t key_heads = 2,
+                     bool masked = false) {
   const Space space;
   const TeamSpace teams;
   using Host          = AttentionKernels<Space, T>;
   const index_t heads = 2;
   const Shape s{2, heads * features, 1, causal ? 1 : 8, causal ? 53 : 11, 1};
-  const Cells<T> q(s, 1), k(s, 2), v(s, 3), dy(s, 4);
+  const Shape of_keys{s.batch, key_heads * features, s.z, s.y, s.x, s.pad};
+  const Cells<T> q(s, 1), k(of_keys, 2), v(of_keys, 3), dy(s, 4);
   AttentionShape shape;
-  shape.heads  = heads;
-  shape.scale  = 0.4;
-  shape.causal = causal;
+  shape.heads         = heads;
+  shape.heads_per_key = heads / key_heads;
+  shape.scale         = 0.4;
+  shape.causal        = causal;
   for (Tokens* tokens : {&shape.queries, &shape.keys}) {
     if (causal) {
       tokens->dims[2] = {1, 53, 0, 1, 53};
@@ -547,12 +550,18 @@ void check_attention(index_t features, bool causal, bool biased) {
       tokens->dims[2] = {3, 4, 4, 1, 11};
     }
   }
-  Cells<T> out(s, 5), wanted(s, 5), to(s, 5), to_too(s, 6), wanted_too(s, 6);
+  Cells<T> out(s, 5), wanted(s, 5), to(s, 5), dk(of_keys, 5), dv(of_keys, 6), dk_wanted(of_keys, 5),
+      dv_wanted(of_keys, 6);
   auto sums = numbers(2 * s.batch * heads * s.y * s.x), sums_wanted = sums;
   ScoreBias<const T> bias;
   std::vector<T> added(static_cast<std::size_t>(heads * 12 * 12));
   for (std::size_t i = 0; i < added.size(); ++i) added[i] = static_cast<T>(std::sin(1.0 + i));
-  if (biased) bias = {added.data(), heads, 9, 12};
+  if (biased) bias.learned = {added.data(), heads, 9, 12};
+  std::vector<T> mask(static_cast<std::size_t>(9 * 12 * 12));
+  for (std::size_t i = 0; i < mask.size(); ++i)
+    mask[i] = i % 3 == 0 || i / 12 % 5 == 2 ? -Kokkos::Experimental::infinity_v<T>
+                                            : static_cast<T>(std::cos(1.0 + i));
+  if (masked) bias.mask = {mask.data(), 1, 1, 12};
   const auto all              = attention_item(shape, bias, q.input());
   const double tolerance      = std::is_same_v<T, double> ? 1.0 : 2e7;
   const Block<const T> qkv[3] = {q.input(), k.input(), v.input()};
@@ -585,14 +594,14 @@ void check_attention(index_t features, bool causal, bool biased) {
                          bias, true);
   space.fence();
   expect_same_cells(to, wanted, 30.0);
-  if (!device_attend_back<true>(teams, all, to.block, to_too.block, sums_wanted.data(), dy.input(),
-                                qkv, true))
+  if (!device_attend_back<true>(teams, all, dk.block, dv.block, sums_wanted.data(), dy.input(), qkv,
+                                true))
     return;
-  Host::pullback_keys(space, wanted.block, wanted_too.block, sums_wanted.data(), dy.input(), qkv,
+  Host::pullback_keys(space, dk_wanted.block, dv_wanted.block, sums_wanted.data(), dy.input(), qkv,
                       shape, bias, true);
   space.fence();
-  expect_same_cells(to, wanted, 30.0);
-  expect_same_cells(to_too, wanted_too, 30.0);
+  expect_same_cells(dk, dk_wanted, 30.0);
+  expect_same_cells(dv, dv_wanted, 30.0);
 }
 
 TEST(DeviceSums, AttentionIsTheHosts) {
@@ -600,6 +609,12 @@ TEST(DeviceSums, AttentionIsTheHosts) {
     for (const index_t features : {1, 16, 24}) check_attention<double>(features, causal, false);
     for (const index_t features : {5, 32, 64}) check_attention<float>(features, causal, false);
   }
+  for (const bool causal : {false, true}) {
+    check_attention<double>(24, causal, false, 1);
+    check_attention<float>(32, causal, false, 1);
+  }
+  check_attention<double>(24, false, false, 2, true);
+  check_attention<float>(32, false, true, 1, true);
   for (const index_t features : {1, 24}) check_attention<double>(features, false, true);
   for (const index_t features : {5, 64}) check_attention<float>(features, false, true);
 }

@@ -31,8 +31,16 @@ struct PlainBias {
       pull;
 };
 
+/// The extents of keys and values for those of queries.
+template <std::size_t Rank>
+std::array<index_t, Rank> key_extents(std::array<index_t, Rank> n, index_t heads,
+                                      index_t key_heads) {
+  if (key_heads > 0) n[1] = n[1] / heads * key_heads;
+  return n;
+}
+
 /// Plain attention over the whole world, and what it gives backward and for tangents. The default
-/// of `scale` is 1 / sqrt(features).
+/// of `scale` is 1 / sqrt(features). Heads that share one of k and v follow each other.
 template <int Rank>
 struct Serial {
   World<Rank> y, ty, dq, dk, dv;
@@ -40,10 +48,10 @@ struct Serial {
   Serial(const World<Rank>& q, const World<Rank>& k, const World<Rank>& v, const World<Rank>& dy,
          const World<Rank> (&t)[3], index_t heads, const Sees<Rank>& sees,
          const PlainBias<Rank>& bias = {}, double by = 0.0)
-      : y(q.n), ty(q.n), dq(q.n), dk(q.n), dv(q.n) {
-    const index_t features = q.n[1] / heads;
-    const double scale     = by > 0.0 ? by : 1.0 / std::sqrt(static_cast<double>(features));
-    index_t cells          = 1;
+      : y(q.n), ty(q.n), dq(q.n), dk(k.n), dv(v.n) {
+    const index_t features = q.n[1] / heads, per_key = q.n[1] / k.n[1];
+    const double scale = by > 0.0 ? by : 1.0 / std::sqrt(static_cast<double>(features));
+    index_t cells      = 1;
     for (int d = 2; d < Rank; ++d) cells *= q.n[static_cast<std::size_t>(d)];
     const auto cell = [&](index_t n, index_t i) {
       std::array<index_t, Rank> c{};
@@ -62,10 +70,15 @@ struct Serial {
             c[1]   = h * features + f;
             return q.at(c);
           };
+          const auto key_at = [&](index_t j, index_t f) {
+            auto c = cell(n, j);
+            c[1]   = h / per_key * features + f;
+            return k.at(c);
+          };
           const auto product = [&](const World<Rank>& a, index_t i_a, const World<Rank>& b,
                                    index_t i_b) {
             double sum = 0.0;
-            for (index_t f = 0; f < features; ++f) sum += a.v[at(i_a, f)] * b.v[at(i_b, f)];
+            for (index_t f = 0; f < features; ++f) sum += a.v[at(i_a, f)] * b.v[key_at(i_b, f)];
             return sum;
           };
           std::vector<index_t> seen;
@@ -80,7 +93,7 @@ struct Serial {
           double mean_dp = 0.0, mean_ts = 0.0;
           std::vector<double> ts;
           for (std::size_t s = 0; s < seen.size(); ++s) {
-            p[s] /= sum;
+            p[s] = sum == 0.0 ? 0.0 : p[s] / sum;  // a mask may exclude all
             ts.push_back(scale * (product(t[0], i, k, seen[s]) + product(q, i, t[1], seen[s])) +
                          (bias.tangent ? bias.tangent(h, cell(n, i), cell(n, seen[s])) : 0.0));
             mean_dp += p[s] * product(dy, i, v, seen[s]);
@@ -91,11 +104,12 @@ struct Serial {
             const double slope = p[s] * (product(dy, i, v, j) - mean_dp), ds = scale * slope;
             if (bias.pull) bias.pull(h, cell(n, i), cell(n, j), slope);
             for (index_t f = 0; f < features; ++f) {
-              y.v[at(i, f)] += p[s] * v.v[at(j, f)];
-              ty.v[at(i, f)] += p[s] * ((ts[s] - mean_ts) * v.v[at(j, f)] + t[2].v[at(j, f)]);
-              dv.v[at(j, f)] += p[s] * dy.v[at(i, f)];
-              dq.v[at(i, f)] += ds * k.v[at(j, f)];
-              dk.v[at(j, f)] += ds * q.v[at(i, f)];
+              y.v[at(i, f)] += p[s] * v.v[key_at(j, f)];
+              ty.v[at(i, f)] +=
+                  p[s] * ((ts[s] - mean_ts) * v.v[key_at(j, f)] + t[2].v[key_at(j, f)]);
+              dv.v[key_at(j, f)] += p[s] * dy.v[at(i, f)];
+              dq.v[at(i, f)] += ds * k.v[key_at(j, f)];
+              dk.v[key_at(j, f)] += ds * q.v[at(i, f)];
             }
           }
         }

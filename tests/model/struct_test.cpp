@@ -13,6 +13,7 @@
 #include "merged_support.hpp"
 #include "model_checks.hpp"
 #include "shard/autodiff/operation_graph.hpp"
+#include "shard/model/validate_sharding.hpp"
 #include "support/support.hpp"
 #include "support/thrown.hpp"
 
@@ -443,6 +444,46 @@ TEST(Structs, HaveBiasesOfAttention) {
   for (const char* name : {"cosine.logit_scale", "attention.cpb_mlp.2.weight",
                            "dynamic.layers.9.bias", "qk_norm.weight"})
     EXPECT_NE(names.find(name), std::string::npos) << name;
+}
+
+/// Attention to neighbours, whose keys have halos, and with fewer heads of keys.
+struct Neighbours {
+  Conv1 q{4, 4}, k{4, 2}, v{4, 2};
+  NeighbourhoodAttention<Kernel<3, 5>, PaddingMode<Zero, Periodic>> near{.heads     = 2,
+                                                                         .key_heads = 1};
+  Biased<NeighbourhoodAttention<Kernel<3, 3>, Dilation<2, 1>>, RelativeBias> biased{{.heads = 2}};
+  WindowAttention<4, 3> shared{.heads = 2, .key_heads = 1};
+  Masked<WindowAttention<4, 3>> masked{{.heads = 2}, mask()};
+  Conv3 out{4, 2};
+  auto operator()(auto& m, const auto& x) const {
+    const auto few = m.run(k, x), values = m.run(v, x);
+    const auto h = m.run(near, m.run(q, x), few, values);
+    const auto g = m.run(masked, h, m.run(biased, h, h, h), h);
+    return m.run(out, m.run(shared, g, few, values));
+  }
+  static Kokkos::View<double****, Kokkos::LayoutRight, Kokkos::HostSpace> mask() {
+    Kokkos::View<double****, Kokkos::LayoutRight, Kokkos::HostSpace> numbers("mask", 1, 1, 12, 12);
+    for (std::size_t i = 0; i < 144; ++i)
+      numbers.data()[i] =
+          i % 5 == 0 ? -Kokkos::Experimental::infinity_v<double> : 0.1 * static_cast<double>(i % 7);
+    return numbers;
+  }
+};
+
+TEST(Structs, HaveAttentionToNeighbours) {
+  const Mesh<Lat, Lon> self(MPI_COMM_SELF, {1, 1}), mesh(MPI_COMM_WORLD, {0, 0});
+  const auto m       = model<double>(Neighbours{});
+  const auto serial  = domain_parallel<>(m, self);
+  const auto sharded = domain_parallel<Lat, Lon>(m, mesh);
+  expect_near(run(sharded, {1, 4, 13, 11}), run(serial, {1, 4, 13, 11}), 1e-12);
+  expect_pair(sharded, {1, 4, 13, 11});
+  expect_steady(sharded, {1, 4, 13, 11});
+  struct Near {
+    using root_type = Module<double, Kokkos::HostSpace, NeighbourhoodAttention<Kernel<5, 5>>>;
+  };
+  static_assert(sharding_findings<Near, 2>({32, 32}, {2, 1}).empty());
+  static_assert(sharding_findings<Near, 2>({8, 32}, {4, 1}).list[0].misfit ==
+                Misfit::shard_below_halo);
 }
 
 /// Attention from a few levels to all.

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstddef>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "shard/base/impl/same_options.hpp"
@@ -30,7 +31,7 @@ namespace shard {
 namespace impl {
 
 /// Memory of a bias of an attention: the numbers that are added to the scores, their tangents, and
-/// the sums of the scores' gradients. Empty Views without a bias.
+/// the sums of the scores' gradients; and of a mask. Empty Views without a bias or a mask.
 template <class T, class Memory>
 struct AttentionBias {
   using View = Kokkos::View<T*, Memory>;
@@ -38,14 +39,15 @@ struct AttentionBias {
   View sums;                 ///< allocated by the first pullback to the parameters
   View tangents;             ///< allocated by the first pushforward of the parameters
   bool has_tangent = false;  ///< else the tangents are zero
-  index_t heads = 1, of_a_type = 1, tokens = 0, chunks = 0;  ///< see ScoreBias and BiasSums
+  index_t heads = 1, of_a_type = 1, tokens = 0, chunks = 0;  ///< see PairTable and BiasSums
   index_t sum_heads = 1;                                     ///< heads of `sums`
+  View given;                                                ///< of a mask
+  PairTable<const T> mask;                                   ///< `given`, for the kernels
 
-  ScoreBias<const T> added(const View& numbers) const {
-    return {numbers.data(), heads, of_a_type, tokens};
-  }
+  ScoreBias<const T> added() const { return {{values.data(), heads, of_a_type, tokens}, mask}; }
   ScoreBias<const T> added_tangents() const {
-    return has_tangent ? added(tangents) : ScoreBias<const T>();
+    if (!has_tangent) return {};
+    return {{tangents.data(), heads, of_a_type, tokens}, {}};
   }
   BiasSums<T> gradient() const { return {sums.data(), chunks, of_a_type, tokens}; }
 };
@@ -77,15 +79,47 @@ Block<const T> tangent_block(const Field& field) {
     return no_block<T>();
 }
 
-/// Checks shared by the attention layers, whose fields q, k, v and y have the same type of points.
-template <class Q, class... Others>
-void require_attention(const char* function, index_t heads, const Q& q, const Others&... others) {
+/// The numbers of heads of an attention: see its options.
+struct HeadCounts {
+  index_t heads, key_heads;
+
+  index_t per_key() const { return heads_per_key(heads, key_heads); }
+  /// Throws ArgumentError, on every rank, unless they fit the queries.
+  template <class Q>
+  void require(const char* function, const Q& q) const {
+    require_grouped_heads(function, q.label().c_str(), q.partition(1), heads, key_heads);
+  }
+  /// The same for fields that are read or written beside q, where they are wanted: y with q's
+  /// channels, and those with the keys'.
+  template <class Q, class Y, class... Keys>
+  void require_channels(const char* function, const Q& q, const Y& y, const Keys&... keys) const {
+    require(function, q);
+    require_channels_of(function, y, q.partition(1));
+    const Partition of_keys = key_channels(q.partition(1), heads, key_heads);
+    (require_channels_of(function, keys, of_keys), ...);
+  }
+
+ private:
+  template <class Field>
+  static void require_channels_of(const char* function, const Field& field, const Partition& p) {
+    if constexpr (is_wanted_v<Field>) {
+      require_extent(function, field.label(), "channels", field.global_extent(1), p.size());
+      require_same_partition(function, field.label(), 1, field.partition(1), p);
+    }
+  }
+};
+
+/// Checks shared by the attention layers, whose fields q, k, v and y have the same points; `more`
+/// are like k or not wanted.
+template <class Q, class K, class V, class Y, class... More>
+void require_attention(const char* function, const HeadCounts& heads, const Q& q, const K& k,
+                       const V& v, const Y& y, const More&... more) {
   [[maybe_unused]] const auto same = [&](const auto& other) {
-    require_same_cells(function, q, other);
-    require_same_partition(function, other.label(), 1, other.partition(1), q.partition(1));
+    if constexpr (is_wanted_v<decltype(other)>) require_same_cells(function, q, other);
   };
-  (same(others), ...);
-  require_heads(function, q.label().c_str(), q.partition(1), heads);
+  (same(k), same(v), same(y));
+  (same(more), ...);
+  heads.require_channels(function, q, y, k, v, more...);
 }
 
 /// Attention within groups of points of a field's spatial dimensions. `Layer` defines the groups.
@@ -104,10 +138,12 @@ struct GroupedAttention {
   auto state(const Q& q) const {
     using Moved = OwnedOnlyOf<Q>;
     require_rank<Q>();
-    require_same_options(
-        q.communicator(), Layer::name,
-        {{"heads", self().heads}, {"scale", self().scale}, {"masked", self().masks()}});
-    require_attention(Layer::name, self().heads, q);
+    require_same_options(q.communicator(), Layer::name,
+                         {{"heads", self().heads},
+                          {"key_heads", self().key_heads},
+                          {"scale", self().scale},
+                          {"masked", self().masks()}});
+    counts().require(Layer::name, q);
     AttentionState<Moved> s;
     auto partitions = q.partitions();
     for (int d = 0; d < Dims; ++d) {
@@ -120,21 +156,27 @@ struct GroupedAttention {
     s.out = placed_anew<Moved>(q.geometry(), partitions);
     for (int d = 0; d < Dims; ++d)
       s.turned[Geometry::at(d + 2)] = self().reindexing(d, s.out.partition(d + 2));
-    if (s.moves)
-      for (Moved* moved : {&s.q, &s.k, &s.v, &s.dq, &s.dk, &s.dv, &s.dy})
-        *moved = s.out.like("shard::attention");
+    if (s.moves) {
+      for (Moved* moved : {&s.q, &s.dq, &s.dy}) *moved = s.out.like("shard::attention");
+      Geometry keys = s.out.geometry();
+      keys.dims[Geometry::at(1)].partition =
+          key_channels(q.partition(1), self().heads, self().key_heads);
+      s.k = FieldAccess::allocate<Moved>(std::move(keys));
+      for (Moved* moved : {&s.v, &s.dk, &s.dv}) *moved = s.k.like("shard::attention");
+    }
     index_t queries = s.out.extent(0) * local_heads(s.out);
     for (int d = 0; d < Dims; ++d) queries *= s.out.extent(d + 2);
     s.sums = decltype(s.sums)("shard::attention sums", static_cast<std::size_t>(2 * queries));
     return s;
   }
 
-  /// y = softmax(scale q k') v in each group and head. All fields have the same partitions.
+  /// y = softmax(scale q k') v in each group and head. All fields have the same partitions, k and v
+  /// with the channels of their heads.
   /// Collective over the mesh if groups are on several ranks, else local. Throws ArgumentError, on
   /// every rank before any message, if fields don't fit.
   template <class Space, class S, class Y, class Q, class K, class V>
   void apply(const Space& space, S& state, const Y& y, const Q& q, const K& k, const V& v) const {
-    require_attention(Layer::name, self().heads, q, k, v, y);
+    require_attention(Layer::name, counts(), q, k, v, y);
     using T = typename Y::non_const_value_type;
     if (state.moves) {
       bring(space, state, state.q, q, state.k, k, state.v, v);
@@ -151,7 +193,7 @@ struct GroupedAttention {
   template <class Space, class S, class TY, class TQ, class TK, class TV, class Q, class K, class V>
   void pushforward(const Space& space, S& state, const TY& ty, const TQ& tq, const TK& tk,
                    const TV& tv, const Q& q, const K& k, const V& v) const {
-    require_attention(Layer::name, self().heads, q, k, v, ty);
+    require_attention(Layer::name, counts(), q, k, v, ty, tk, tv);
     using T = typename TY::non_const_value_type;
     if (state.moves) {
       bring(space, state, state.dq, tq, state.dk, tk, state.dv, tv);
@@ -182,7 +224,7 @@ struct GroupedAttention {
   void pullback_with_bias(const Space& space, S& state, const DQ& dq, const DK& dk, const DV& dv,
                           const DY& dy, const Q& q, const K& k, const V& v) const {
     if constexpr (Bias || is_wanted_v<DQ> || is_wanted_v<DK> || is_wanted_v<DV>) {
-      require_attention(Layer::name, self().heads, q, k, v, dy);
+      require_attention(Layer::name, counts(), q, k, v, dy, dk, dv);
       using T = typename DY::non_const_value_type;
       if (state.moves) {
         bring(space, state, state.dy, dy);
@@ -250,8 +292,57 @@ struct GroupedAttention {
     return table;
   }
 
+  /// Copies this rank's part of a mask [windows or 1, heads or 1, query, key] to the state of an
+  /// attention. Throws ArgumentError, on every rank, if it doesn't fit.
+  template <class S, class Mask>
+  void hold_mask(S& state, const Mask& mask) const {
+    const Tokens tokens = shape(state.out).queries;
+    const index_t n = tokens.tokens(), heads = local_heads(state.out);
+    index_t all[3] = {1, 1, 1}, first[3] = {0, 0, 0};  // windows of the domain
+    for (int d = 0; d < Dims; ++d) {
+      const int to    = d + 3 - Dims;
+      const index_t w = tokens.dims[to].tokens;
+      all[to]         = (state.out.global_extent(d + 2) + w - 1) / w;
+      first[to]       = (state.out.begin(d + 2) + w - 1) / w;
+    }
+    const auto extent  = [&](int d) { return static_cast<index_t>(mask.extent(d)); };
+    const auto require = [&](int d, const char* what, index_t number) {
+      if (d == 3 || extent(d) != 1) require_extent("Masked", "mask", what, extent(d), number);
+    };
+    require(0, "windows", all[0] * all[1] * all[2]);
+    require(1, "heads", self().heads);
+    if (extent(2) != n) require_extent("Masked", "mask", "queries", extent(2), n);
+    require(3, "keys", n);
+    const bool each = extent(0) > 1, each_head = extent(1) > 1;
+    const index_t first_head = state.out.begin(1) / (state.out.global_extent(1) / self().heads);
+    const index_t groups = tokens.groups(), types = each ? groups : 1,
+                  of_heads = each_head ? heads : 1;
+    using View             = typename decltype(state.bias)::View;
+    state.bias.given =
+        View("shard::attention mask", static_cast<std::size_t>(types * of_heads * n * n));
+    const auto host = Kokkos::create_mirror_view(state.bias.given);
+    std::size_t to  = 0;
+    for (index_t type = 0; type < types; ++type) {
+      index_t window = 0, rest = type, step = 1;
+      for (int d = 2; each && d >= 0; --d) {
+        window += step * (rest % tokens.dims[d].groups + first[d]);
+        rest /= tokens.dims[d].groups;
+        step *= all[d];
+      }
+      for (index_t h = 0; h < of_heads; ++h)
+        for (index_t i = 0; i < n; ++i)
+          for (index_t j = 0; j < n; ++j)
+            host(to++) = static_cast<typename View::value_type>(
+                mask(window, each_head ? first_head + h : 0, i, j));
+    }
+    Kokkos::deep_copy(state.bias.given, host);
+    state.bias.mask = {state.bias.given.data(), of_heads, each ? 1 : std::max<index_t>(groups, 1),
+                       n};
+  }
+
  private:
   const Layer& self() const { return static_cast<const Layer&>(*this); }
+  HeadCounts counts() const { return {self().heads, self().key_heads}; }
 
   template <class Q>
   static constexpr void require_rank() {
@@ -269,6 +360,7 @@ struct GroupedAttention {
     AttentionShape a;
     const index_t features = field.global_extent(1) / self().heads;
     a.heads                = local_heads(field);
+    a.heads_per_key        = counts().per_key();
     a.scale = self().scale > 0.0 ? self().scale : 1.0 / std::sqrt(static_cast<double>(features));
     for (int d = 0; d < Dims; ++d)
       a.queries.dims[d + 3 - Dims] =
@@ -323,16 +415,14 @@ struct GroupedAttention {
   void attend(const Space& space, S& state, const Block<const T>& q, const Block<const T>& k,
               const Block<const T>& v) const {
     AttentionKernels<Space, T>::attend(space, owned_block(local(state.out)), state.sums.data(), q,
-                                       k, v, shape(state.out), state.bias.added(state.bias.values),
-                                       true, true);
+                                       k, v, shape(state.out), state.bias.added(), true, true);
   }
   template <class T, class Space, class S, class TY>
   void tangent(const Space& space, S& state, const TY& ty, const Block<const T> (&qkv)[3],
                const Block<const T> (&tangents)[3]) const {
-    AttentionKernels<Space, T>::tangent(space, owned_block(local(ty)), state.sums.data(),
-                                        owned_input(state.out), qkv, tangents, shape(state.out),
-                                        state.bias.added(state.bias.values),
-                                        state.bias.added_tangents(), true, true);
+    AttentionKernels<Space, T>::tangent(
+        space, owned_block(local(ty)), state.sums.data(), owned_input(state.out), qkv, tangents,
+        shape(state.out), state.bias.added(), state.bias.added_tangents(), true, true);
   }
   template <class T, bool WantBias, bool WantQ, bool WantK, bool WantV, class Space, class S,
             class DQ, class DK, class DV>
@@ -340,7 +430,7 @@ struct GroupedAttention {
             const Block<const T>& dy, const Block<const T> (&qkv)[3]) const {
     using Kernels                 = AttentionKernels<Space, T>;
     const auto a                  = shape(state.out);
-    const ScoreBias<const T> bias = state.bias.added(state.bias.values);
+    const ScoreBias<const T> bias = state.bias.added();
     if constexpr (WantBias || WantQ || WantK)
       Kernels::products(space, state.sums.data(), dy, owned_input(state.out), a);
     if constexpr (WantBias || WantQ) {
@@ -375,6 +465,9 @@ struct GroupedAttention {
 /// missing, half (rounded down) are missing in front. And in a shifted dimension, masked or not,
 /// pairs of one of the last w points after the shift and one before them are excluded.
 ///
+/// With `key_heads` keys and values have so many heads, a divisor of `heads`: neighbouring heads of
+/// queries share one (grouped queries, Ainslie et al. 2023; with 1 it is multi-query attention).
+///
 /// Local if there is no shift and windows don't cross shards; else q, k and v are redistributed so
 /// that each window is on one rank, and y back.
 template <int... Sizes>
@@ -391,6 +484,7 @@ struct WindowAttention
   PerDim<bool, static_cast<int>(sizeof...(Sizes))> masked{};    ///< excludes pairs across the seam
   /// Windows end beyond both ends of the domain.
   PerDim<bool, static_cast<int>(sizeof...(Sizes))> centred{};
+  index_t key_heads = 0;  ///< heads of keys and values; 0: as many as of queries
 
  private:
   friend impl::GroupedAttention<WindowAttention, static_cast<int>(sizeof...(Sizes))>;
@@ -445,8 +539,9 @@ struct GridAttention
   /// Tokens of a group along each dimension.
   static constexpr std::array<index_t, sizeof...(Sizes)> sizes{Sizes...};
 
-  index_t heads = 1;    ///< number of heads: equal ranges of channels
-  double scale  = 0.0;  ///< of the scores; 0: 1 / sqrt(features of a head)
+  index_t heads     = 1;    ///< number of heads: equal ranges of channels
+  double scale      = 0.0;  ///< of the scores; 0: 1 / sqrt(features of a head)
+  index_t key_heads = 0;    ///< heads of keys and values; 0: as many as of queries
 
  private:
   friend impl::GroupedAttention<GridAttention, static_cast<int>(sizeof...(Sizes))>;

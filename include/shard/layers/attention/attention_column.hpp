@@ -29,11 +29,12 @@ namespace shard {
 ///
 /// q and y are [batch, heads x features, queries, space...], k and v [batch, heads x features,
 /// keys, space...] with up to two further dimensions of space, sharded in any way and alike, and
-/// channels by whole heads. Local; all results are bitwise the same on every mesh. Without keys
-/// (an extent of 0) it throws ArgumentError.
+/// channels by whole heads. For `key_heads` see WindowAttention. Local; all results are bitwise the
+/// same on every mesh. Without keys (an extent of 0) it throws ArgumentError.
 struct ColumnAttention {
-  index_t heads = 1;    ///< number of heads: equal ranges of channels
-  double scale  = 0.0;  ///< of the scores; 0: 1 / sqrt(features of a head)
+  index_t heads     = 1;    ///< number of heads: equal ranges of channels
+  double scale      = 0.0;  ///< of the scores; 0: 1 / sqrt(features of a head)
+  index_t key_heads = 0;    ///< heads of keys and values; 0: as many as of queries
 
   using takes_queries_keys_values         = void;                  ///< three inputs
   static constexpr LayerSharding sharding = LayerSharding::local;  ///< sends nothing
@@ -57,7 +58,7 @@ struct ColumnAttention {
     using Moved = impl::OwnedOnlyOf<Q>;
     static_assert(!impl::is_cut_v<Q, 2>,
                   "a ColumnAttention's first spatial dimension is unsharded");
-    impl::require_heads(name, q.label().c_str(), q.partition(1), heads);
+    counts().require(name, q);
     State<Moved> s;
     s.out           = impl::placed_anew<Moved>(q.geometry(), q.partitions());
     index_t queries = q.extent(0) * local_heads(q);
@@ -84,7 +85,7 @@ struct ColumnAttention {
   template <class Space, class S, class TY, class TQ, class TK, class TV, class Q, class K, class V>
   void pushforward(const Space& space, S& state, const TY& ty, const TQ& tq, const TK& tk,
                    const TV& tv, const Q& q, const K& k, const V& v) const {
-    require(q, k, v, ty);
+    require(q, k, v, ty, tk, tv);
     using T                                = typename TY::non_const_value_type;
     const impl::Block<const T> tangents[3] = {
         impl::tangent_block<T>(tq), impl::tangent_block<T>(tk), impl::tangent_block<T>(tv)};
@@ -101,7 +102,7 @@ struct ColumnAttention {
   void pullback(const Space& space, S& state, const DQ& dq, const DK& dk, const DV& dv,
                 const DY& dy, const Q& q, const K& k, const V& v) const {
     if constexpr (is_wanted_v<DQ> || is_wanted_v<DK> || is_wanted_v<DV>) {
-      require(q, k, v, dy);
+      require(q, k, v, dy, dk, dv);
       using T                           = typename DY::non_const_value_type;
       using Kernels                     = impl::AttentionKernels<Space, T>;
       const auto a                      = shape(q, k);
@@ -122,6 +123,7 @@ struct ColumnAttention {
 
  private:
   static constexpr const char* name = "ColumnAttention";
+  impl::HeadCounts counts() const { return {heads, key_heads}; }
 
   template <class Q>
   index_t local_heads(const Q& q) const {
@@ -130,7 +132,8 @@ struct ColumnAttention {
   template <class Q, class K>
   impl::AttentionShape shape(const Q& q, const K& k) const {
     impl::AttentionShape a;
-    a.heads = local_heads(q);
+    a.heads         = local_heads(q);
+    a.heads_per_key = counts().per_key();
     a.scale =
         scale > 0.0 ? scale : 1.0 / std::sqrt(static_cast<double>(q.global_extent(1) / heads));
     for (int d = 3; d < Q::rank; ++d)
@@ -141,20 +144,20 @@ struct ColumnAttention {
     a.keys.dims[column]    = {1, k.extent(2), 0, 1, k.extent(2)};
     return a;
   }
-  template <class Q, class K, class V, class Y>
-  void require(const Q& q, const K& k, const V& v, const Y& y) const {
-    impl::require_heads(name, q.label().c_str(), q.partition(1), heads);
+  template <class Q, class K, class V, class Y, class... More>
+  void require(const Q& q, const K& k, const V& v, const Y& y, const More&... more) const {
     const auto same = [&](const auto& a, const auto& b, int first) {
       impl::require_same_rank_and_value<std::remove_cvref_t<decltype(a)>,
                                         std::remove_cvref_t<decltype(b)>>();
       impl::require_same_cut(name, a.geometry(), b.geometry());
       for (int d = 0; d < Q::rank; ++d)
-        if (d < 2 || d >= first)
+        if (d == 0 || d >= first)
           impl::require_same_partition(name, b.label(), d, b.partition(d), a.partition(d));
     };
     same(q, y, 2);
     same(q, k, 3);
     same(k, v, 2);
+    counts().require_channels(name, q, y, k, v, more...);
     if (k.global_extent(2) == 0)
       impl::throw_argument(name, {"field \"", k.label(),
                                   "\" has no keys: its first dimension in "

@@ -20,15 +20,17 @@ namespace shard {
 ///   y[i] = sum over j of softmax over j of (scale q[i] . k[j]) v[j], with `causal` over j <= i
 ///
 /// Queries stay. Blocks of k and v go round the ring of ranks along the axes that shard the
-/// sequence, from each rank to the previous one. Partial results are merged by the largest scores
+/// sequence, from each rank to the previous one; with fewer `key_heads` (see WindowAttention) they
+/// are smaller. Partial results are merged by the largest scores
 /// and sums of exponentials (Liu, Zaharia and Abbeel 2023). Forward there are ranks - 1 steps with
 /// one message each, which overlap with the work on the current block. Backward the blocks'
 /// gradients travel with them, and one more step returns them to their owners. Memory: two blocks,
 /// each as long as the longest shard.
 struct RingAttention {
-  index_t heads = 1;      ///< number of heads: equal ranges of channels
-  bool causal   = false;  ///< excludes keys after the query
-  double scale  = 0.0;    ///< of the scores; 0: 1 / sqrt(features of a head)
+  index_t heads     = 1;      ///< number of heads: equal ranges of channels
+  bool causal       = false;  ///< excludes keys after the query
+  double scale      = 0.0;    ///< of the scores; 0: 1 / sqrt(features of a head)
+  index_t key_heads = 0;      ///< heads of keys and values; 0: as many as of queries
 
   static constexpr int dims               = 1;                      ///< spatial dimensions
   static constexpr LayerSharding sharding = LayerSharding::moving;  ///< keys and values move
@@ -54,16 +56,19 @@ struct RingAttention {
   auto state(const Q& q) const {
     using Moved = impl::OwnedOnlyOf<Q>;
     static_assert(Q::rank == 3, "a RingAttention's fields are [batch, channel, sequence]");
-    impl::require_same_options(q.communicator(), name, {{"heads", heads}, {"scale", scale}});
-    impl::require_attention(name, heads, q);
+    impl::require_same_options(q.communicator(), name,
+                               {{"heads", heads}, {"key_heads", key_heads}, {"scale", scale}});
+    counts().require(name, q);
     State<Moved> s;
     auto partitions    = q.partitions();
     const Partition& p = partitions[2];
     s.out              = impl::placed_anew<Moved>(q.geometry(), partitions);
     for (int r = 0; r < p.parts(); ++r) s.longest = std::max(s.longest, p.count(r));
-    partitions[2]         = Partition::balanced(s.longest * p.parts(), p.parts());
     impl::Geometry blocks = s.out.geometry();
-    blocks.dims[impl::Geometry::at(2)].partition = partitions[2];
+    blocks.dims[impl::Geometry::at(1)].partition =
+        impl::key_channels(partitions[1], heads, key_heads);
+    blocks.dims[impl::Geometry::at(2)].partition =
+        Partition::balanced(s.longest * p.parts(), p.parts());
     s.ring[0][0] = impl::FieldAccess::allocate<Moved>(std::move(blocks));
     for (auto& set : s.ring)
       for (Moved& block : set)
@@ -79,7 +84,7 @@ struct RingAttention {
   /// don't fit.
   template <class Space, class S, class Y, class Q, class K, class V>
   void apply(const Space& space, S& state, const Y& y, const Q& q, const K& k, const V& v) const {
-    impl::require_attention(name, heads, q, k, v, y);
+    impl::require_attention(name, counts(), q, k, v, y);
     using T = typename Y::non_const_value_type;
     load<T>(space, state.ring[0][0], k);
     load<T>(space, state.ring[0][1], v);
@@ -104,7 +109,7 @@ struct RingAttention {
   template <class Space, class S, class TY, class TQ, class TK, class TV, class Q, class K, class V>
   void pushforward(const Space& space, S& state, const TY& ty, const TQ& tq, const TK& tk,
                    const TV& tv, const Q& q, const K& k, const V& v) const {
-    impl::require_attention(name, heads, q, k, v, ty);
+    impl::require_attention(name, counts(), q, k, v, ty, tk, tv);
     using T = typename TY::non_const_value_type;
     using impl::owned_input;
     load<T>(space, state.ring[0][0], k);
@@ -137,7 +142,7 @@ struct RingAttention {
                 const DY& dy, const Q& q, const K& k, const V& v) const {
     constexpr unsigned with = blocks_with(is_wanted_v<DK>, is_wanted_v<DV>);
     if constexpr (with != 0 || is_wanted_v<DQ>) {
-      impl::require_attention(name, heads, q, k, v, dy);
+      impl::require_attention(name, counts(), q, k, v, dy, dk, dv);
       using T = typename DY::non_const_value_type;
       using impl::owned_input;
       using Kernels = impl::AttentionKernels<Space, T>;
@@ -170,6 +175,7 @@ struct RingAttention {
 
  private:
   static constexpr const char* name = "RingAttention";
+  impl::HeadCounts counts() const { return {heads, key_heads}; }
   /// Bits of the blocks to send: k and v, and the data that travels with them.
   static constexpr unsigned given = 3;
   static constexpr unsigned blocks_with(bool k, bool v) { return (k ? 4U : 0U) | (v ? 8U : 0U); }
@@ -187,10 +193,11 @@ struct RingAttention {
     const int mine     = q.geometry().dims[impl::Geometry::at(2)].coordinate;
     const int owner    = (mine + step) % p.parts();
     impl::AttentionShape a;
-    a.heads       = local_heads(q);
-    a.causal      = causal;
-    a.first_query = q.begin(2);
-    a.first_key   = p.begin(owner);
+    a.heads         = local_heads(q);
+    a.heads_per_key = counts().per_key();
+    a.causal        = causal;
+    a.first_query   = q.begin(2);
+    a.first_key     = p.begin(owner);
     a.scale =
         scale > 0.0 ? scale : 1.0 / std::sqrt(static_cast<double>(q.global_extent(1) / heads));
     a.queries.dims[2] = {1, q.extent(2), 0, 1, q.extent(2)};

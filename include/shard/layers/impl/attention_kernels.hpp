@@ -6,6 +6,7 @@
 
 #include <limits>
 #include <memory>
+#include <type_traits>
 
 #include "shard/base/types.hpp"
 #include "shard/exchange/impl/source_ranges.hpp"
@@ -38,31 +39,58 @@ struct Tokens {
   }
 };
 
-/// The structure of an attention. Heads are equal ranges of channels.
+/// The structure of an attention. Heads are equal ranges of channels. Keys and values may have
+/// fewer heads than queries: each is shared by as many neighbouring heads of queries (Ainslie et
+/// al. 2023).
 struct AttentionShape {
-  index_t heads = 1;
-  double scale  = 1.0;
+  index_t heads         = 1;  ///< of queries
+  index_t heads_per_key = 1;  ///< heads of queries that share one of keys and values
+  double scale          = 1.0;
   Tokens queries, keys;
   bool causal         = false;             ///< excludes keys after the query's position
   index_t first_query = 0, first_key = 0;  ///< positions along the last dimension
+
+  KOKKOS_FUNCTION index_t key_heads() const { return heads / heads_per_key; }
 };
 
 /// Numbers that are added to the scaled scores, [type][head][query][key]: one for each pair of
 /// tokens of a group. Groups that follow each other may share a type.
 template <class T>
-struct ScoreBias {
+struct PairTable {
   T* values          = nullptr;  ///< null: nothing is added
   index_t heads      = 1;        ///< 1: all heads have the same
   index_t of_a_type  = 1;        ///< groups of a type
   index_t per_tokens = 0;        ///< tokens of a group
 
-  KOKKOS_FUNCTION index_t types(index_t groups) const {
-    return (groups + of_a_type - 1) / of_a_type;
-  }
-  /// Those of a query, one for each key.
+  /// Those of a query, one for each key; null if there are none.
   KOKKOS_FUNCTION T* row(index_t h, index_t group, index_t query) const {
+    if (values == nullptr) return nullptr;
     const index_t type = group < of_a_type ? 0 : group / of_a_type;
     return values + ((type * heads + (heads > 1 ? h : 0)) * per_tokens + query) * per_tokens;
+  }
+};
+
+/// What is added to the scaled scores: a learned bias and a given mask, each of which may be
+/// missing. A mask may be -infinity, which excludes the pair.
+template <class T>
+struct ScoreBias {
+  PairTable<T> learned, mask;
+
+  KOKKOS_FUNCTION bool empty() const { return learned.values == nullptr && mask.values == nullptr; }
+
+  /// The sum of both for a query.
+  struct Row {
+    T *learned, *mask;
+
+    KOKKOS_FUNCTION std::remove_const_t<T> operator[](index_t key) const {
+      std::remove_const_t<T> sum = 0;
+      if (learned != nullptr) sum += learned[key];
+      if (mask != nullptr) sum += mask[key];
+      return sum;
+    }
+  };
+  KOKKOS_FUNCTION Row row(index_t h, index_t group, index_t query) const {
+    return {learned.row(h, group, query), mask.row(h, group, query)};
   }
 };
 
@@ -72,14 +100,15 @@ template <class T>
 struct BiasSums {
   T* values         = nullptr;  ///< null: not wanted
   index_t chunks    = 0;
-  index_t of_a_type = 1, per_tokens = 0;  ///< as in ScoreBias
+  index_t of_a_type = 1, per_tokens = 0;  ///< as in PairTable
 };
 
 /// Kernels of attention: softmax(scale q k') v within groups. They are asynchronous on `space`.
 /// Keys come in one block or several, one call each: `first` zeroes the sums, `last` completes
 /// them. `sums` has 2 numbers for each query and head: during the blocks the largest score and the
 /// sum of exp(score - largest), at the end the logarithm of the sum of exp(score), and the second
-/// number as documented below.
+/// number as documented below. A query whose scores are all -infinity has the output and the
+/// gradients 0, and 0 in place of the logarithm.
 template <class Space, class T>
 struct AttentionKernels : RequireLayerKernels<Space> {
   static_assert(std::is_same_v<T, float> || std::is_same_v<T, double>,
@@ -106,8 +135,8 @@ struct AttentionKernels : RequireLayerKernels<Space> {
                                const double* sums, const Block<const T>& dy,
                                const Block<const T> (&qkv)[3], const AttentionShape& shape,
                                const ScoreBias<const T>& bias, bool first);
-  /// dk += ... and dv += ..., the queries in ascending order; needs `products`. A block without
-  /// memory isn't wanted.
+  /// dk += ... and dv += ..., the heads and then the queries in ascending order; needs `products`.
+  /// A block without memory isn't wanted.
   static void pullback_keys(const Space& space, const Block<T>& dk, const Block<T>& dv,
                             const double* sums, const Block<const T>& dy,
                             const Block<const T> (&qkv)[3], const AttentionShape& shape,
@@ -132,6 +161,17 @@ bool is_whole(const Partition& cells);
 /// whole heads.
 void require_heads(const char* function, const char* field, const Partition& channels,
                    index_t heads);
+
+/// Heads of queries that share one of `key_heads` heads of keys (0: each has its own).
+inline index_t heads_per_key(index_t heads, index_t key_heads) {
+  return key_heads > 0 ? heads / key_heads : 1;
+}
+/// Throws ArgumentError, on every rank, unless key_heads (0: as many) divides the heads of queries
+/// and each part has whole groups of heads that share a head of keys.
+void require_grouped_heads(const char* function, const char* field, const Partition& channels,
+                           index_t heads, index_t key_heads);
+/// The partition of the keys' channels for one of the queries'.
+Partition key_channels(const Partition& channels, index_t heads, index_t key_heads);
 
 }  // namespace shard::impl
 

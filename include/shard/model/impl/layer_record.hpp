@@ -134,25 +134,15 @@ class FieldsRecord : public ModelRecord<typename Types::Base, Space> {
   std::array<Seen, 3> seen_;
 };
 
-/// What the operation needs of its inputs: a layer with one input may be a window.
-template <class Layer, class Cuts, int N>
-struct InputWants {
-  using type = NoWants<Cuts::dims>;
-};
-template <class Layer, class Cuts>
-struct InputWants<Layer, Cuts, 1> {
-  using type = LayerWants<Layer, Cuts>;
-};
-
 /// A layer, or another operation with the functions of one, with its parameters.
 template <class Types, class M, int N, class Space>
 class LayerRecord final
-    : public FieldsRecord<
-          Types, typename InputWants<typename M::layer_type, typename Types::Cuts, N>::type,
-          typename OutputWants<typename M::layer_type, typename Types::Cuts>::type, N, Space> {
+    : public FieldsRecord<Types, LayerWants<typename M::layer_type, typename Types::Cuts>,
+                          typename OutputWants<typename M::layer_type, typename Types::Cuts>::type,
+                          N, Space> {
  public:
   using Layer  = typename M::layer_type;
-  using Wants  = typename InputWants<Layer, typename Types::Cuts, N>::type;
+  using Wants  = LayerWants<Layer, typename Types::Cuts>;
   using Gives  = typename OutputWants<Layer, typename Types::Cuts>::type;
   using Fields = FieldsRecord<Types, Wants, Gives, N, Space>;
   using typename Fields::In;
