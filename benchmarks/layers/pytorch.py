@@ -77,7 +77,7 @@ def windows(side, heads, shift=0, grid=False, table=None, logs=None, mask=None):
     [windows, 1, side^2, side^2]."""
     place = torch.arange(side)
     offset = place[:, None] - place[None, :] + side - 1  # [i, j]
-    rows = (offset[:, None, :, None] * (2 * side - 1) + offset[None, :, None, :]).reshape(-1)
+    of_table = (offset[:, None, :, None] * (2 * side - 1) + offset[None, :, None, :]).reshape(-1)
 
     def attention(q, k, v):
         n, c, rows, columns = q.shape
@@ -95,7 +95,7 @@ def windows(side, heads, shift=0, grid=False, table=None, logs=None, mask=None):
         if logs is not None:
             tokens[0] = F.normalize(tokens[0], dim=-1) * logs.clamp(max=math.log(100)).exp()
             tokens[1], scale = F.normalize(tokens[1], dim=-1), 1.0
-        bias = mask if table is None else table[rows].reshape(side**2, side**2, heads).permute(2, 0, 1)[None]
+        bias = mask if table is None else table[of_table].reshape(side**2, side**2, heads).permute(2, 0, 1)[None]
         y = attend(*tokens, bias=bias, scale=scale).reshape(n, h, w, heads, side, side, d)
         y = y.permute(0, 3, 6, 4, 1, 5, 2) if grid else y.permute(0, 3, 6, 1, 4, 2, 5)
         y = y.reshape(n, c, rows, columns)

@@ -31,18 +31,27 @@ struct CollectBiasKernel {
                   type  = item / rows / shape.heads;
     const index_t first = shape.heads == heads ? head : 0,
                   last  = shape.heads == heads ? head + 1 : heads;
+    const auto pairs    = shape.pairs_of(row);
     double sum          = 0.0;
     for (index_t chunk = 0; chunk < sums.chunks; ++chunk)
       for (index_t h = first; h < last; ++h) {
         const T* const of =
             sums.values + ((chunk * shape.types + type) * heads + h) * tokens * tokens;
-        for (index_t query = 0; query < tokens; ++query) {
-          const index_t key = shape.key(row, query);
-          if (key >= 0) sum += static_cast<double>(of[query * tokens + key]);
-        }
+        for (index_t a = 0; a < pairs.count[0]; ++a)
+          for (index_t b = 0; b < pairs.count[1]; ++b) {
+            const T* const line = of + place(pairs.query, a, b) * tokens + place(pairs.key, a, b);
+            for (index_t c = 0; c < pairs.count[2]; ++c)
+              sum += static_cast<double>(line[c * (tokens + 1)]);
+          }
       }
     T& to = table[shape.at(row, type, head)];
     to    = static_cast<T>(static_cast<double>(to) + sum);
+  }
+
+ private:
+  /// The number of a token: `a` and `b` after the first along two dimensions.
+  KOKKOS_FORCEINLINE_FUNCTION index_t place(const index_t (&first)[3], index_t a, index_t b) const {
+    return ((first[0] + a) * shape.tokens[1] + first[1] + b) * shape.tokens[2] + first[2];
   }
 };
 

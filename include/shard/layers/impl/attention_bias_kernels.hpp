@@ -41,19 +41,26 @@ struct BiasTable {
     }
     return row;
   }
-  /// The key that a query makes a pair with that reads a row, or -1.
-  KOKKOS_FUNCTION index_t key(index_t row, index_t query) const {
-    index_t key = 0, step = 1;
+  /// The pairs that read a row, along each dimension: from query and key on, so many.
+  struct Pairs {
+    index_t query[3], key[3], count[3];
+  };
+  KOKKOS_FUNCTION Pairs pairs_of(index_t row) const {
+    Pairs p{};
     for (int d = 2; d >= 0; --d) {
-      const index_t w = tokens[d], i = query % w, digit = row % digits(d);
-      const index_t j = relative[d] ? i + w - 1 - digit : digit % w == i ? digit / w : -1;
-      if (j < 0 || j >= w) return -1;
-      key += step * j;
-      step *= w;
-      query /= w;
+      const index_t w = tokens[d], digit = row % digits(d), apart = digit - (w - 1);
       row /= digits(d);
+      if (relative[d]) {
+        p.query[d] = apart > 0 ? apart : 0;
+        p.key[d]   = apart > 0 ? 0 : -apart;
+        p.count[d] = w - (apart > 0 ? apart : -apart);
+      } else {
+        p.query[d] = digit % w;
+        p.key[d]   = digit / w;
+        p.count[d] = 1;
+      }
     }
-    return key;
+    return p;
   }
   /// The place of a value in the table, for this rank's type and head.
   KOKKOS_FUNCTION index_t at(index_t row, index_t type, index_t head) const {
