@@ -11,11 +11,12 @@
 // expect: the boundary of a NeighbourhoodAttention's keys and values is Zero
 // expect: the ShardedView's halo is narrower than the layer needs
 #include <shard/layers/attention/attention_neighbourhood.hpp>
->>>>>>> heads
+    >>>>>>> heads
 #include <shard/layers/attention/attention_ring.hpp>
 #include <shard/layers/pointwise/learned_queries.hpp>
 
-shard::WindowAttention<4, 0> windows;
+    shard::WindowAttention<4, 0>
+        windows;
 shard::GridAttention<2, 2, 2, 2> grid;
 
 struct Lat;
