@@ -44,7 +44,7 @@ World<Rank> pooled(const World<Rank>& x, const Weights& w) {
 }
 /// A field of these extents in space.
 template <int Rank>
-World<Rank> spread(const World<Rank>& s, std::array<index_t, Rank> n, const Weights& w) {
+World<Rank> spread(const World<Rank>& s, decltype(World<Rank>::n) n, const Weights& w) {
   n[1] = s.n[1];
   World<Rank> y(n);
   for (index_t p = 0; p < planes_of(s); ++p)
@@ -114,8 +114,11 @@ struct Beside {
     return S(name, own, p);
   }
   void set(const S& s, const World<rank>& world) const { scatter(s, part(world)); }
+  /// Relative to the whole world's largest value: a rank may have no batch entries.
   double difference(const S& s, const World<rank>& world) const {
-    return shard::testing::difference(s, part(world));
+    const auto own_part = part(world);
+    return shard::testing::difference(s, own_part) * std::max(own_part.largest(), 1e-300) /
+           std::max(world.largest(), 1e-300);
   }
   void set_adjoint(const S& s, World<rank> world) const {
     const auto group  = sharing(x);
@@ -304,7 +307,7 @@ void check_unpool(const Nodes& nodes, const F& x, const F& y,
 template <class F, class S, std::size_t Rank>
 void check(const Grid& mesh, const std::array<Partition, Rank>& partitions, index_t count) {
   constexpr int rank = static_cast<int>(Rank);
-  using Own          = OutputOf<double, rank - 2>;
+  using Own          = impl::OwnedOnlyOf<F>;  // as in a model
   const F x("x", mesh, partitions);
   const auto of_x = SpatialPool<rank - 2>{count, space_of(partitions)}.output_partitions(partitions);
   check_pool(OnMesh<S, F>{mesh, x, of_x}, x, partitions, count);

@@ -34,11 +34,18 @@ index_t count_of_points(const std::array<index_t, Dims>& points) {
   return count;
 }
 
+/// Whether s, on a mesh of one rank, isn't on x's mesh: each rank has its own s, and its own part
+/// of the adjoint.
+template <class S, class X>
+bool is_of_one_rank(const S& s, const X& x) {
+  return s.geometry().mesh->size() == 1 && s.geometry().mesh != x.geometry().mesh;
+}
+
 /// Throws ArgumentError unless s has the batch and channels of x, and all nodes on each rank.
 template <class S, class X>
 void require_nodes(std::string_view function, const S& s, const X& x, index_t nodes) {
   static_assert(require_broadcast_types<X, S>());
-  const bool beside = is_beside(s, x);
+  const bool beside = is_of_one_rank(s, x);
   if (!beside && s.geometry().mesh != x.geometry().mesh)
     require_same_cut(function, x.geometry(), s.geometry());
   for (int d = 0; d < X::rank; ++d) {

@@ -109,7 +109,7 @@ struct SpatialPool {
                 const DX& dx, const DS& ds, const X& x) const {
     const auto weight = weights(parameters.weight, ds, x);
     if constexpr (is_wanted_v<DX> || is_wanted_v<G>) {
-      const auto total = impl::is_beside(ds, x) ? sums.total(space, ds) : impl::owned_input(ds);
+      const auto total = impl::is_of_one_rank(ds, x) ? sums.total(space, ds) : impl::owned_input(ds);
       if constexpr (is_wanted_v<G>)
         impl::add_node_products(space, weights(gradients.weight, ds, x), impl::owned_input(x),
                                 total);
@@ -241,7 +241,7 @@ struct SpatialUnpool {
       impl::require_nodes(name, ds, dy, nodes);
       sums.clear(space);
       sums.add(space, impl::owned_input(dy), weight);
-      if (impl::is_beside(ds, dy))
+      if (impl::is_of_one_rank(ds, dy))
         sums.store_own(space, ds);
       else
         sums.store_total(space, ds);
