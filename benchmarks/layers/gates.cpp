@@ -100,7 +100,7 @@ template <class T, bool Back>
 void nodes(const Grid& mesh, double least) {
   constexpr index_t count = 64;
   const Space space;
-  const auto x = field<T>(mesh, "x"), dx = field<T>(mesh, "dx");
+  const auto x = field<T>(mesh, "x"), dx                   = field<T>(mesh, "dx");
   const Plain<T> s("s", mesh, {1, channels, count, 1}), ds = s.like("ds");
   fill(s.view());
   const std::conditional_t<Back, shard::SpatialUnpool<2>, shard::SpatialPool<2>> layer{

@@ -151,8 +151,7 @@ struct Beside {
   }
 
  private:
-  static constexpr bool whole_channels =
-      std::is_same_v<typename X::template axis<1>, Unsharded>;
+  static constexpr bool whole_channels = std::is_same_v<typename X::template axis<1>, Unsharded>;
   index_t first_channel() const { return whole_channels ? 0 : x.begin(1); }
   index_t owned_channels() const { return whole_channels ? partitions[1].size() : x.extent(1); }
   /// This rank's batch and channels.
@@ -208,12 +207,12 @@ void check_pool(const Nodes& nodes, const F& x, const std::array<Partition, Rank
   const SpatialPool<rank - 2> layer{count, space_of(partitions)};
   const auto n         = extents_of(partitions);
   const World<rank> x0 = random_world(n, random), tx0 = random_world(n, random);
-  const Weights w0     = random_weights(count, impl::count_of_points(layer.points), false, random);
-  const Weights tw0    = w0.with(random_weights(count, w0.points, false, random).v);
-  const auto s0        = pooled(x0, w0);
-  const auto ds0       = random_world(s0.n, random);
-  const auto dx0       = spread(ds0, n, w0);
-  const auto dw0       = products(x0, ds0, w0);
+  const Weights w0   = random_weights(count, impl::count_of_points(layer.points), false, random);
+  const Weights tw0  = w0.with(random_weights(count, w0.points, false, random).v);
+  const auto s0      = pooled(x0, w0);
+  const auto ds0     = random_world(s0.n, random);
+  const auto dx0     = spread(ds0, n, w0);
+  const auto dw0     = products(x0, ds0, w0);
   const auto with_tx = pooled(tx0, w0), with_tw = pooled(x0, tw0);
   EXPECT_NEAR(dot(with_tx.v, ds0.v), dot(tx0.v, dx0.v), 1e-12 * dot(tx0.v, tx0.v));
   EXPECT_NEAR(dot(with_tw.v, ds0.v), dot(tw0.v, dw0), 1e-12 * dot(x0.v, x0.v));
@@ -257,11 +256,11 @@ void check_unpool(const Nodes& nodes, const F& x, const F& y,
   constexpr int rank = static_cast<int>(Rank);
   Random random(seed() + 1);
   const SpatialUnpool<rank - 2> layer{count, space_of(partitions)};
-  auto n = extents_of(nodes.partitions);
+  auto n               = extents_of(nodes.partitions);
   const World<rank> s0 = random_world(n, random), ts0 = random_world(n, random);
-  const Weights w0  = random_weights(count, impl::count_of_points(layer.points), true, random);
-  const Weights tw0 = w0.with(random_weights(count, w0.points, true, random).v);
-  const auto y0 = spread(s0, extents_of(partitions), w0);
+  const Weights w0   = random_weights(count, impl::count_of_points(layer.points), true, random);
+  const Weights tw0  = w0.with(random_weights(count, w0.points, true, random).v);
+  const auto y0      = spread(s0, extents_of(partitions), w0);
   const auto with_ts = spread(ts0, y0.n, w0), with_tw = spread(s0, y0.n, tw0);
   const auto dy0 = random_world(y0.n, random);
   const auto ds0 = pooled(dy0, w0);
@@ -309,7 +308,8 @@ void check(const Grid& mesh, const std::array<Partition, Rank>& partitions, inde
   constexpr int rank = static_cast<int>(Rank);
   using Own          = impl::OwnedOnlyOf<F>;  // as in a model
   const F x("x", mesh, partitions);
-  const auto of_x = SpatialPool<rank - 2>{count, space_of(partitions)}.output_partitions(partitions);
+  const auto of_x =
+      SpatialPool<rank - 2>{count, space_of(partitions)}.output_partitions(partitions);
   check_pool(OnMesh<S, F>{mesh, x, of_x}, x, partitions, count);
   check_pool(Beside<Own, F>{.x = x, .partitions = of_x}, x, partitions, count);
   auto of_y = of_x;  // another number of channels, if they aren't sharded
@@ -422,12 +422,10 @@ TEST(spatial_pool, what_does_not_fit_throws_on_every_rank) {
   const Field x("x", mesh, {2, 3, 9, 5});
   const SpatialPool<2> pool{4, {9, 5}}, other{4, {9, 6}};
   const auto p = make_parameters<double>(pool, "p"), q = make_parameters<double>(other, "q");
-  auto state   = pool.state(x);
+  auto state = pool.state(x);
   const Space space;
-  for (const std::array<index_t, 4>& wrong : {std::array<index_t, 4>{2, 3, 5, 1},
-                                              {2, 3, 4, 2},
-                                              {2, 2, 4, 1},
-                                              {1, 3, 4, 1}})
+  for (const std::array<index_t, 4>& wrong :
+       {std::array<index_t, 4>{2, 3, 5, 1}, {2, 3, 4, 2}, {2, 2, 4, 1}, {1, 3, 4, 1}})
     EXPECT_THROW(pool.apply(space, state, p, None("s", mesh, wrong), x), ArgumentError);
   const None s("s", mesh, {2, 3, 4, 1});
   EXPECT_THROW(pool.apply(space, state, q, s, x), ArgumentError);

@@ -418,8 +418,7 @@ std::vector<std::vector<double>> run_pooled(const Net& net, const Pieces& cut) {
   net.pullback(space, dx, dy, x);
   net.pushforward(space, ty, tx, x);
   space.fence("gradients");
-  EXPECT_NEAR(dot(space, ty, dy), dot(space, tx, dx),
-              1e-12 * (1.0 + std::abs(dot(space, ty, dy))));
+  EXPECT_NEAR(dot(space, ty, dy), dot(space, tx, dx), 1e-12 * (1.0 + std::abs(dot(space, ty, dy))));
   const auto step = [&] {
     net.apply(space, y, x);
     net.pullback(space, dx, dy, x);
@@ -448,8 +447,10 @@ TEST(Structs, PoolAllPointsAndSpreadThem) {
     const auto in_space = domain_parallel<Lat, Lon>(m, mesh);
     const auto in_batch = domain_parallel<ShardDim<0, Lat>, ShardDim<-1, Lon>>(m, mesh);
     for (const bool balanced : {true, false}) {
-      expect_serial(run_pooled(in_space, some_pieces(extents, {1, 1, lats, lons}, balanced, random)));
-      expect_serial(run_pooled(in_batch, some_pieces(extents, {lats, 1, 1, lons}, balanced, random)));
+      expect_serial(
+          run_pooled(in_space, some_pieces(extents, {1, 1, lats, lons}, balanced, random)));
+      expect_serial(
+          run_pooled(in_batch, some_pieces(extents, {lats, 1, 1, lons}, balanced, random)));
     }
   }
   for (const char* name : {"pool.weight", "unpool.weight"})

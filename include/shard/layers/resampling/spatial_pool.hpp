@@ -109,7 +109,8 @@ struct SpatialPool {
                 const DX& dx, const DS& ds, const X& x) const {
     const auto weight = weights(parameters.weight, ds, x);
     if constexpr (is_wanted_v<DX> || is_wanted_v<G>) {
-      const auto total = impl::is_of_one_rank(ds, x) ? sums.total(space, ds) : impl::owned_input(ds);
+      const auto total =
+          impl::is_of_one_rank(ds, x) ? sums.total(space, ds) : impl::owned_input(ds);
       if constexpr (is_wanted_v<G>)
         impl::add_node_products(space, weights(gradients.weight, ds, x), impl::owned_input(x),
                                 total);
@@ -217,8 +218,8 @@ struct SpatialUnpool {
       impl::set_zero(space, to);
     }
     if constexpr (is_wanted_v<TP>)
-      impl::spread_nodes(space, to, impl::owned_input(s),
-                         weights(parameter_tangents.weight, s, ty), true);
+      impl::spread_nodes(space, to, impl::owned_input(s), weights(parameter_tangents.weight, s, ty),
+                         true);
     mark_written(space, ty);
   }
   /// From dy = dJ/dy: adds this rank's part to the weight's gradient, sets dx to zero, and sets ds.
