@@ -9,6 +9,7 @@
 #include "shard/layers/pointwise/multiply.hpp"
 #include "shard/layers/pointwise/rotary.hpp"
 #include "shard/layers/resampling/pixel_shuffle.hpp"
+#include "shard/layers/resampling/spatial_pool.hpp"
 #include "timing.hpp"
 
 namespace {
@@ -95,6 +96,34 @@ void rotary(const Grid& mesh, double least) {
       {[&] { layer.apply(space, state, y, x); }, [&] { layer.pullback(space, state, dx, y, x); }});
 }
 
+/// All points to 64 nodes, or back.
+template <class T, bool Back>
+void nodes(const Grid& mesh, double least) {
+  constexpr index_t count = 64;
+  const Space space;
+  const auto x = field<T>(mesh, "x"), dx                   = field<T>(mesh, "dx");
+  const Plain<T> s("s", mesh, {1, channels, count, 1}), ds = s.like("ds");
+  fill(s.view());
+  const std::conditional_t<Back, shard::SpatialUnpool<2>, shard::SpatialPool<2>> layer{
+      count, {rows, columns}};
+  const auto p = shard::make_parameters<T>(layer, "p"), g = shard::make_parameters<T>(layer, "g");
+  fill(p.weight);
+  const double flops   = 2.0 * channels * count * rows * columns;
+  const double weights = bytes_of(x) / channels * count;
+  const Work work{flops, bytes_of(x) + weights, 2 * bytes_of(x) + 3 * weights};
+  if constexpr (Back) {
+    auto state = layer.state(x, s);
+    answer<T>(least, work,
+              {[&] { layer.apply(space, state, p, dx, x, s); },
+               [&] { layer.pullback(space, state, p, g, shard::not_wanted, ds, x, x, s); }});
+  } else {
+    auto state = layer.state(x);
+    answer<T>(least, work,
+              {[&] { layer.apply(space, state, p, ds, x); },
+               [&] { layer.pullback(space, state, p, g, dx, s, x); }});
+  }
+}
+
 template <class T>
 void draw_normal(const Grid& mesh, double least) {
   const Space space;
@@ -130,6 +159,8 @@ void add_gates(Cases& cases) {
                 {"ada_layer_norm/float/-", modulated<float>},
                 {"rotary/float/-", rotary<float, shard::RotaryPairs::neighbours>},
                 {"rotary_halves/float/-", rotary<float, shard::RotaryPairs::halves>},
+                {"pool_to_nodes/float/-", nodes<float, false>},
+                {"unpool_from_nodes/float/-", nodes<float, true>},
                 {"normal/float/-", draw_normal<float>},
                 {"crps/float/8x8x181x360", score<float, shard::CRPS, 9>},
                 {"energy_score/float/8x8x181x360", score<float, shard::EnergyScore, 72>}});

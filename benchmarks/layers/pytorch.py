@@ -198,7 +198,12 @@ def gates_case(op, extents):
     modulate = lambda x, scale, shift: F.layer_norm(x.permute(0, 2, 3, 1), (c,)).permute(0, 3, 1, 2) * (1 + scale) + shift
     half = lambda f: lambda x: (lambda a, b: a * f(b))(*x.chunk(2, 1))
     gate = lambda: tensor(1, c, 1, 1)
+    points, nodes = extents[2] * extents[3], 64
+    pool = lambda x, w: torch.einsum("bcn,kn->bck", x.flatten(2), w)
+    unpool = lambda s, w: torch.einsum("bck,nk->bcn", s, w)
     return {
+        "pool_to_nodes": (pool, [x, tensor(nodes, points)]),
+        "unpool_from_nodes": (unpool, [tensor(extents[0], c, nodes), tensor(points, nodes)]),
         "multiply": (torch.mul, [x, tensor(*extents)]), "multiply_gate": (torch.mul, [x, gate()]),
         "layer_scale": (torch.mul, [x, gate()]), "glu": (lambda x: F.glu(x, 1), [x]),
         "swiglu": (half(F.silu), [x]), "geglu": (half(F.gelu), [x]),

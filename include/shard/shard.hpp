@@ -70,6 +70,7 @@ namespace shard {}
 #include "shard/layers/resampling/interpolate.hpp"
 #include "shard/layers/resampling/pixel_shuffle.hpp"
 #include "shard/layers/resampling/pool.hpp"
+#include "shard/layers/resampling/spatial_pool.hpp"
 #include "shard/layers/sharding_rule.hpp"
 #include "shard/layers/weights/icnr.hpp"
 #include "shard/layers/weights/low_rank.hpp"

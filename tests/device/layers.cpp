@@ -80,6 +80,26 @@ void use_attention(const shard::Mesh<Lat, Lon>& mesh) {
 }
 
 template <class T>
+void use_nodes(const shard::Mesh<Lat, Lon>& mesh) {
+  using namespace shard;
+  const ShardedView<T****, Kokkos::LayoutRight, ShardDim<2, Lat>, ShardDim<3, Lon>> x(
+      "x", mesh, {1, 4, 16, 16}),
+      y = x.like("y");
+  const ShardedView<T****, Kokkos::LayoutRight> s("s", mesh, {1, 4, 3, 1});
+  const Space space;
+  const SpatialPool<2> pool{3, {16, 16}};
+  const SpatialUnpool<2> unpool{3, {16, 16}};
+  const auto in = make_parameters<T>(pool, "in"), out = make_parameters<T>(unpool, "out");
+  auto sums = pool.state(x), back = unpool.state(x, s);
+  pool.apply(space, sums, in, s, x);
+  pool.pushforward(space, sums, in, in, s, x, x);
+  pool.pullback(space, sums, in, in, y, s, x);
+  unpool.apply(space, back, out, y, x, s);
+  unpool.pushforward(space, back, out, out, y, x, s, x, s);
+  unpool.pullback(space, back, out, out, y, s, x, x, s);
+}
+
+template <class T>
 double use(const shard::Mesh<Lat, Lon>& mesh) {
   using namespace shard;
   using Field = ShardedView<T****, Kokkos::LayoutRight, ShardDim<2, Lat, Halo<2>, Clamp>,
@@ -205,6 +225,8 @@ double use(const shard::Mesh<Lat, Lon>& mesh) {
 }
 
 double use_layers(const shard::Mesh<Lat, Lon>& mesh) {
+  use_nodes<float>(mesh);
+  use_nodes<double>(mesh);
   use_attention<float>(mesh);
   use_attention<double>(mesh);
   return use<float>(mesh) + use<double>(mesh);

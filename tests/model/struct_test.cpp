@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 #include <mpi.h>
 
+#include <algorithm>
 #include <array>
+#include <cmath>
 #include <random>
 #include <string>
 #include <tuple>
@@ -384,6 +386,102 @@ TEST(Structs, RefuseReplicatedValuesInOtherPlaces) {
     const auto net = domain_parallel<Lat, Lon>(model<double>(mixed), mesh);
     const auto x   = net.input("x", {1, 1, 13, 11});
     EXPECT_THROW(net.output(x, net.replicated("t", {1, 1, 1, 1})), ArgumentError) << kind;
+  }
+}
+
+/// All points pooled to nodes, whose channels are mixed, and back: values of nodes are replicated.
+struct Pooled {
+  Conv3 stem{2, 4};
+  SpatialPool<2> pool{5, {13, 11}};
+  Conv1 mix{4, 6};
+  SpatialUnpool<2> unpool{5, {13, 11}};
+  Conv3 out{6, 3};
+  auto operator()(auto& m, const auto& x) const {
+    const auto h = m.run(stem, x);
+    const auto s = m.run(mix, m.run(pool, h));
+    const auto y = m.run(Add{}, m.run(unpool, h, s), m.run(unpool, h, m.run(SiLU{}, s)));
+    return m.run(out, m.run(SiLU{}, y));
+  }
+};
+
+/// y, dx, gradients summed over the ranks, ty.
+template <class Net>
+std::vector<std::vector<double>> run_pooled(const Net& net, const Pieces& cut) {
+  const Space space;
+  const typename Net::Input x("x", net.mesh(), cut);
+  fill(x, 0.1);
+  const auto dx = x.like("dx"), tx = x.like("tx");
+  const auto y = net.output(x), dy = net.output(x), ty = net.output(x);
+  fill(dy, 0.2);
+  fill(tx, 0.5);
+  net.apply(space, y, x);
+  Kokkos::deep_copy(space, net.gradients().values(), 0.0);
+  net.pullback(space, dx, dy, x);
+  net.pushforward(space, ty, tx, x);
+  space.fence("gradients");
+  EXPECT_NEAR(dot(space, ty, dy), dot(space, tx, dx), 1e-12 * (1.0 + std::abs(dot(space, ty, dy))));
+  const auto step = [&] {
+    net.apply(space, y, x);
+    net.pullback(space, dx, dy, x);
+  };
+  const auto gradients = summed(net.gradients().values(), x.communicator());
+  EXPECT_EQ(count(step).allocations, 0);
+  return {world(y), world(dx), gradients, world(ty)};
+}
+
+TEST(Structs, PoolAllPointsAndSpreadThem) {
+  const auto m = model<double>(Pooled{});
+  const Mesh<Lat, Lon> self(MPI_COMM_SELF, {1, 1});
+  std::mt19937_64 random(seed());
+  const Extents<4> extents{2, 2, 13, 11};
+  const auto serial =
+      run_pooled(domain_parallel<>(m, self), some_pieces(extents, {1, 1, 1, 1}, true, random));
+  const auto expect_serial = [&](const std::vector<std::vector<double>>& here) {
+    for (std::size_t r = 0; r < here.size(); ++r) {
+      SCOPED_TRACE(r);
+      expect_near(here[r], serial[r], 1e-12);
+    }
+  };
+  for (const auto& shape : mesh_shapes()) {
+    const Mesh<Lat, Lon> mesh(MPI_COMM_WORLD, shape);
+    const int lats = mesh.size<Lat>(), lons = mesh.size<Lon>();
+    const auto in_space = domain_parallel<Lat, Lon>(m, mesh);
+    const auto in_batch = domain_parallel<ShardDim<0, Lat>, ShardDim<-1, Lon>>(m, mesh);
+    for (const bool balanced : {true, false}) {
+      expect_serial(
+          run_pooled(in_space, some_pieces(extents, {1, 1, lats, lons}, balanced, random)));
+      expect_serial(
+          run_pooled(in_batch, some_pieces(extents, {lats, 1, 1, lons}, balanced, random)));
+    }
+  }
+  for (const char* name : {"pool.weight", "unpool.weight"})
+    EXPECT_EQ(std::count_if(m.parameters().entries().begin(), m.parameters().entries().end(),
+                            [&](const auto& entry) { return entry.name == name; }),
+              1);
+}
+
+/// Nodes where a field is needed.
+struct PooledWrong {
+  Conv1 conv{1, 1};
+  SpatialPool<2> pool{2, {13, 11}};
+  SpatialUnpool<2> unpool{2, {13, 11}};
+  int kind = 0;
+  auto operator()(auto& m, const auto& x) const {
+    const auto s = m.run(pool, x);
+    if (kind == 0) return m.run(conv, s);
+    if (kind == 1) return m.run(Add{}, m.run(conv, x), s);
+    return m.run(unpool, s, x);
+  }
+};
+
+TEST(Structs, RefuseNodesWhereFieldsAreNeeded) {
+  const Mesh<Lat, Lon> mesh(MPI_COMM_WORLD, {0, 0});
+  if (mesh.size() == 1) return;  // there no value is replicated
+  for (int kind = 0; kind < 3; ++kind) {
+    PooledWrong wrong;
+    wrong.kind     = kind;
+    const auto net = domain_parallel<Lat, Lon>(model<double>(wrong), mesh);
+    EXPECT_THROW(net.output(net.input("x", {1, 1, 13, 11})), ArgumentError) << kind;
   }
 }
 

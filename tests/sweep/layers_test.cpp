@@ -155,6 +155,44 @@ struct Adaptive {
   }
 };
 
+/// All points pooled to nodes on every rank, and back, with the same weights.
+template <class MeshType>
+struct PooledToNodes {
+  MeshType mesh;
+  SpatialPool<2> pool;
+  SpatialUnpool<2> unpool{pool.nodes, pool.points};
+  using Nodes = ShardedView<double****, Kokkos::LayoutRight, Kokkos::HostSpace>;
+  template <class T, class Memory>
+  using Parameters = SpatialPool<2>::Parameters<T, Memory>;
+
+  std::vector<ParameterShape> parameter_shapes() const { return pool.parameter_shapes(); }
+
+  struct State {
+    Nodes s, ds;
+    SpatialPool<2>::State<double, Kokkos::HostSpace> pool, unpool;
+  };
+  template <class X>
+  State state(const X& x) const {
+    const Nodes s("s", mesh, pool.output_partitions(x.partitions()));
+    return {s, s.like("ds"), pool.state(x), unpool.state(x, s)};
+  }
+  template <class P>
+  auto back(const P& parameters) const {
+    return wrap_parameters<double, Kokkos::HostSpace>(unpool, parameters.weight.data());
+  }
+  template <class P, class Y, class X>
+  void apply(const Space& space, State& state, const P& p, const Y& y, const X& x) const {
+    pool.apply(space, state.pool, p, state.s, x);
+    unpool.apply(space, state.unpool, back(p), y, x, state.s);
+  }
+  template <class P, class DX, class DY, class X>
+  void pullback(const Space& space, State& state, const P& p, const P& gradients, const DX& dx,
+                const DY& dy, const X& x) const {
+    unpool.pullback(space, state.unpool, back(p), back(gradients), dx, state.ds, dy, x, state.s);
+    pool.pullback(space, state.pool, p, gradients, dx, state.ds, x);
+  }
+};
+
 template <class F = Field, class Layer, class... Axes>
 void check(const char* name, const Layer& layer, const Mesh<Axes...>& mesh,
            const std::array<Partition, 4>& partitions) {
@@ -216,6 +254,8 @@ void check_on(const char* mesh_name, const Mesh<Axes...>& mesh) {
     check("Rotary", Rotary{2}, mesh, partitions);
     check("patches", PixelShuffle<2, 2, PixelOrder::points_first>{}, mesh, partitions);
     check("rows kept", PixelShuffle<2, 2, PixelOrder::channels_first, 1>{}, mesh, partitions);
+    check("SpatialPool", PooledToNodes<Mesh<Axes...>>{mesh, {3, {rows, columns}}}, mesh,
+          partitions);
     check<Columns>("LearnedQueries", LearnedQueries{3, 5}, mesh,
                    {partitions[0], partitions[1], Partition::whole(rows), partitions[3]});
   }

@@ -54,6 +54,12 @@ inline constexpr bool broadcasts_v = requires {
   requires Layer::broadcasts;
 };
 
+/// Whether a layer's output is replicated even if its input is sharded.
+template <class Layer>
+inline constexpr bool gives_replicated_v = requires {
+  requires Layer::gives_replicated;
+};
+
 /// A layer's output partitions: from those of all inputs, from the first one's, or those.
 template <class Layer, class Partitions, class... More>
 Partitions partitions_after(const Layer& layer, const Partitions& input, const More&... more) {

@@ -88,12 +88,11 @@ class Recorder {
   }
   /// The output of a record.
   template <class InWants>
-  int record(std::unique_ptr<Record> made, std::vector<int> input, const Partitions& partitions,
+  int record(std::unique_ptr<Record> made, std::vector<int> input, const Shape& shape,
              std::vector<bool> passes, bool reads) {
     for (int& value : input) value = seen_with<InWants>(value);
     const int number = static_cast<int>(records_.size());
-    const int output = new_value<Base>("shard::activation " + std::to_string(number),
-                                       {partitions, is_replicated(input.front())});
+    const int output = new_value<Base>("shard::activation " + std::to_string(number), shape);
     records_.push_back(std::move(made));
     plan_.operations.push_back({std::move(input), output, std::move(passes), reads});
     return output;
@@ -293,7 +292,8 @@ class Recorder {
     if constexpr (!broadcasts_v<typename M::layer_type>) require_same_kind({input...});
     const int output =
         record<typename OneRecord::Wants>(std::make_unique<OneRecord>(module), {input...},
-                                          partitions, std::move(passed), OneRecord::reads());
+                                          shape_after<typename M::layer_type>(partitions, input...),
+                                          std::move(passed), OneRecord::reads());
     if (!is_replicated(output)) {
       const int first[] = {input...};
       uses_.push_back(layer_use(module, this->partitions(first[0]), partitions));
@@ -314,9 +314,24 @@ class Recorder {
                   module.buffers(), module.run());
     const int out = record<typename OneRecord::Wants>(
         std::make_unique<OneRecord>(one, meshes_),
-        {moved(input, owned_by_first(this->partitions(input)))...}, owned_by_first(partitions),
+        {moved(input, owned_by_first(this->partitions(input)))...},
+        Shape{owned_by_first(partitions), is_replicated(std::array{input...}.front())},
         std::vector<bool>(sizeof...(V), false), OneRecord::reads());
     return moved(out, partitions);
+  }
+
+  /// The shape of a layer's output with these partitions. A replicated one has this rank's batch.
+  /// On one rank no value is replicated.
+  template <class Layer, class... V>
+  Shape shape_after(Partitions partitions, int first, V...) const {
+    if constexpr (gives_replicated_v<Layer>)
+      if (meshes_.mesh().size() > 1 && !is_replicated(first)) {
+        partitions[0] = Partition::whole(values_[at(first)].geometry.owned(0));
+        for (std::size_t d = 1; d < partitions.size(); ++d)
+          partitions[d] = Partition::whole(partitions[d].size());
+        return {partitions, true};
+      }
+    return {partitions, is_replicated(first)};
   }
 
   static std::size_t at(int i) { return static_cast<std::size_t>(i); }
@@ -423,8 +438,8 @@ class Recorder {
     for (const int value : values)
       if (is_replicated(value) != is_replicated(values.front()))
         throw_argument("model", {"an operation of a replicated value and of one that is sharded; "
-                                 "Multiply, AddBroadcast and Modulated take both, the sharded one "
-                                 "first"});
+                                 "Multiply, AddBroadcast, Modulated and SpatialUnpool take both, "
+                                 "the sharded one first"});
   }
 
   /// Whether a HaloExchange gives just the halos that its reader wants.
