@@ -4,6 +4,8 @@
 
 #include <Kokkos_Core.hpp>
 
+#include <utility>
+
 #include "lanes.hpp"
 #include "shard/layers/impl/neighbourhood_kernels.hpp"
 
@@ -62,17 +64,22 @@ struct LaneSums {
                                         const FeatureRow<const T>& other,
                                         const OtherPoints<Width>& points, index_t shift,
                                         T (&s)[Width]) const {
+    index_t done = 0;  // lanes
 #if !defined(__CUDACC__)
     if constexpr (Width > 1)
-      if (count == Width && points.even && own.point == 1 && other.point == 1) {
-        dot_vectors(own.origin + x, own.feature, other.origin + points.at[0] + shift, other.feature,
-                    s);
-        return;
+      if (points.even && own.point == 1 && other.point == 1) {
+        const T *const a = own.origin + x, *const b = other.origin + points.at[0] + shift;
+        if (count == Width) {
+          dot_vectors<4>(a, own.feature, b, other.feature, s);
+          return;
+        }
+        for (; done + lanes <= count; done += lanes)
+          dot_vectors<1>(a + done, own.feature, b + done, other.feature, s + done);
       }
 #endif
-    for (index_t l = 0; l < count; ++l) s[l] = T(0);
+    for (index_t l = done; l < count; ++l) s[l] = T(0);
     for (index_t f = 0; f < features; ++f)
-      for (index_t l = 0; l < count; ++l)
+      for (index_t l = done; l < count; ++l)
         s[l] = multiplied_and_added(s[l], own.at(f, x + l), other.at(f, points.at[l] + shift));
   }
 
@@ -83,16 +90,23 @@ struct LaneSums {
                                        const FeatureRow<const T>& other,
                                        const OtherPoints<Width>& points, index_t shift,
                                        index_t step) const {
+    index_t done = 0;  // lanes
 #if !defined(__CUDACC__)
     if constexpr (Width > 1)
-      if (count == Width && points.even && to.point == 1 && other.point == 1) {
-        add_vectors(to.origin + x, to.feature, anew, less, w, terms,
-                    other.origin + points.at[0] + shift, other.feature, step);
-        return;
+      if (points.even && to.point == 1 && other.point == 1) {
+        const T* const b = other.origin + points.at[0] + shift;
+        if (count == Width) {
+          add_vectors<4>(to.origin + x, to.feature, anew, less, w, 0, terms, b, other.feature,
+                         step);
+          return;
+        }
+        for (; done + lanes <= count; done += lanes)
+          add_vectors<1>(to.origin + x + done, to.feature, anew, less, w, done, terms, b + done,
+                         other.feature, step);
       }
 #endif
     for (index_t f = 0; f < features; ++f)
-      for (index_t l = 0; l < count; ++l) {
+      for (index_t l = done; l < count; ++l) {
         T& sum  = to.at(f, x + l);
         T total = anew ? T(0) : less != nullptr ? sum * less[l] : sum;
         for (index_t c = 0; c < terms; ++c)
@@ -109,41 +123,38 @@ struct LaneSums {
   static const Lanes<T>& vector(const T* from) { return *reinterpret_cast<const Lanes<T>*>(from); }
   static Lanes<T>& vector(T* from) { return *reinterpret_cast<Lanes<T>*>(from); }
 
+  // fold expressions instead of loops, so that compilers keep the sums in registers
+  template <int Vectors>
   void dot_vectors(const T* a, index_t a_feature, const T* b, index_t b_feature, T* s) const {
-    Lanes<T> s0{}, s1{}, s2{}, s3{};
-    for (index_t f = 0; f < features; ++f, a += a_feature, b += b_feature) {
-      add_products<T>(s0, vector(a), vector(b));
-      add_products<T>(s1, vector(a + lanes), vector(b + lanes));
-      add_products<T>(s2, vector(a + 2 * lanes), vector(b + 2 * lanes));
-      add_products<T>(s3, vector(a + 3 * lanes), vector(b + 3 * lanes));
+    [&]<int... V>(std::integer_sequence<int, V...>) {
+      Lanes<T> sums[] = {(static_cast<void>(V), Lanes<T>{})...};
+      for (index_t f = 0; f < features; ++f, a += a_feature, b += b_feature)
+        (add_products<T>(sums[V], vector(a + V * lanes), vector(b + V * lanes)), ...);
+      ((vector(s + V * lanes) = sums[V]), ...);
     }
-    vector(s)             = s0;
-    vector(s + lanes)     = s1;
-    vector(s + 2 * lanes) = s2;
-    vector(s + 3 * lanes) = s3;
+    (std::make_integer_sequence<int, Vectors>());
   }
+  /// The lanes from `first` on; `to` and `b` are theirs.
+  template <int Vectors>
   void add_vectors(T* to, index_t to_feature, bool anew, const T* less,
-                   const LaneValues<T, Width>& w, index_t terms, const T* b, index_t b_feature,
-                   index_t step) const {
-    for (index_t f = 0; f < features; ++f, to += to_feature, b += b_feature) {
-      const auto earlier = [&](int v) {
-        if (anew) return Lanes<T>{};
-        if (less == nullptr) return vector(static_cast<const T*>(to) + v * lanes);
-        return vector(static_cast<const T*>(to) + v * lanes) * vector(less + v * lanes);
-      };
-      Lanes<T> s0 = earlier(0), s1 = earlier(1), s2 = earlier(2), s3 = earlier(3);
-      for (index_t c = 0; c < terms; ++c) {
-        const T *const p = w[c], *const from = b + c * step;
-        add_products<T>(s0, vector(p), vector(from));
-        add_products<T>(s1, vector(p + lanes), vector(from + lanes));
-        add_products<T>(s2, vector(p + 2 * lanes), vector(from + 2 * lanes));
-        add_products<T>(s3, vector(p + 3 * lanes), vector(from + 3 * lanes));
+                   const LaneValues<T, Width>& w, index_t first, index_t terms, const T* b,
+                   index_t b_feature, index_t step) const {
+    [&]<int... V>(std::integer_sequence<int, V...>) {
+      for (index_t f = 0; f < features; ++f, to += to_feature, b += b_feature) {
+        const auto earlier = [&](int v) {
+          if (anew) return Lanes<T>{};
+          const Lanes<T> value = vector(to + v * lanes);
+          return less == nullptr ? value : value * vector(less + first + v * lanes);
+        };
+        Lanes<T> sums[] = {earlier(V)...};
+        for (index_t c = 0; c < terms; ++c) {
+          const T *const p = w[c] + first, *const from = b + c * step;
+          (add_products<T>(sums[V], vector(p + V * lanes), vector(from + V * lanes)), ...);
+        }
+        ((vector(to + V * lanes) = sums[V]), ...);
       }
-      vector(to)             = s0;
-      vector(to + lanes)     = s1;
-      vector(to + 2 * lanes) = s2;
-      vector(to + 3 * lanes) = s3;
     }
+    (std::make_integer_sequence<int, Vectors>());
   }
 #endif
 };
