@@ -111,11 +111,12 @@ constexpr void check_work(Findings& found, int layer, int dim, const Level& leve
     empty += cells == 0 ? 1 : 0;
   }
   if (empty > 0)
-    found.add({layer, dim, Misfit::empty_shard, level.parts, level.n, static_cast<double>(empty)});
+    found.add(
+        Finding{layer, dim, Misfit::empty_shard, level.parts, level.n, static_cast<double>(empty)});
   const double mean = static_cast<double>(level.n) / level.parts;
   if (static_cast<double>(largest) > 1.05 * mean && level.n > 0)
-    found.add({layer, dim, Misfit::uneven_work, level.parts, largest,
-               1.0 - mean / static_cast<double>(largest)});
+    found.add(Finding{layer, dim, Misfit::uneven_work, level.parts, largest,
+                      1.0 - mean / static_cast<double>(largest)});
 }
 
 template <class Level>
@@ -130,12 +131,12 @@ constexpr void check_window(Findings& found, int layer, int dim, const Level& le
   }
   const int wider = required.lo + required.hi - aligned.lo - aligned.hi;
   if (remainder != 0)
-    found.add({layer, dim, Misfit::window_across_shards, remainder, stride,
-               static_cast<double>(wider > 0 ? wider : 0)});
+    found.add(Finding{layer, dim, Misfit::window_across_shards, remainder, stride,
+                      static_cast<double>(wider > 0 ? wider : 0)});
   const index_t halo = required.lo > required.hi ? required.lo : required.hi;
   if (level.parts > 1 && least < halo)
-    found.add({layer, dim, Misfit::shard_below_halo, least, halo,
-               static_cast<double>(least > 0 ? ceil_div(halo, least) : level.parts - 1)});
+    found.add(Finding{layer, dim, Misfit::shard_below_halo, least, halo,
+                      static_cast<double>(least > 0 ? ceil_div(halo, least) : level.parts - 1)});
 }
 
 /// Walks a model's type with the extents in space.

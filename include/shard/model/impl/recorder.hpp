@@ -305,13 +305,13 @@ class Recorder {
     return output;
   }
   template <class M, class... V>
-  int run_gathered(const M& module, const Partitions& partitions, V... input) {
+  int run_gathered(const M& of, const Partitions& partitions, V... input) {
     using Op        = typename M::layer_type::gathered_type;
     using One       = Module<T, Memory, Op>;
     using OneRecord = GatheredRecord<Types, MeshType, One, static_cast<int>(sizeof...(V)), Space>;
     require_same_kind({input...});
-    const One one(module.layer().op, module.parameters(), module.gradients(), module.frozen_state(),
-                  module.buffers(), module.run());
+    const One one(of.layer().op, of.parameters(), of.gradients(), of.frozen_state(), of.buffers(),
+                  of.run());
     const int out = record<typename OneRecord::Wants>(
         std::make_unique<OneRecord>(one, meshes_),
         {moved(input, owned_by_first(this->partitions(input)))...},
