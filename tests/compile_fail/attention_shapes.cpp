@@ -15,8 +15,8 @@
 #include <shard/layers/attention/attention_ring.hpp>
 #include <shard/layers/pointwise/learned_queries.hpp>
 
-    shard::WindowAttention<4, 0>
-        windows;
+                shard::WindowAttention<4, 0>
+                    windows;
 shard::GridAttention<2, 2, 2, 2> grid;
 
 struct Lat;
