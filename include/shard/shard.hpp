@@ -73,6 +73,7 @@ namespace shard {}
 #include "shard/layers/resampling/spatial_pool.hpp"
 #include "shard/layers/sharding_rule.hpp"
 #include "shard/layers/weights/icnr.hpp"
+#include "shard/layers/weights/joined_weight.hpp"
 #include "shard/layers/weights/low_rank.hpp"
 #include "shard/layers/weights/spectral_norm.hpp"
 #include "shard/layers/weights/weight_norm.hpp"

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include <type_traits>
+
 #include "launch.hpp"
 #include "shard/layers/impl/weight_kernels.hpp"
 
@@ -175,6 +177,23 @@ struct PullLowRankBKernel {
   }
 };
 
+/// to = part, or part += to: rows of a matrix from `first` on.
+template <class T, bool Adds>
+struct WeightRowsKernel {
+  std::conditional_t<Adds, const T, T>* whole;
+  WeightMatrix m;
+  index_t first;
+  std::conditional_t<Adds, T, const T>* part;
+  WeightMatrix of;
+  KOKKOS_FUNCTION void operator()(index_t item) const {
+    const index_t i = item / of.columns, j = item % of.columns;
+    if constexpr (Adds)
+      part[of.at(i, j)] += whole[m.at(first + i, j)];
+    else
+      whole[m.at(first + i, j)] = part[of.at(i, j)];
+  }
+};
+
 template <class Space, class T>
 void WeightKernels<Space, T>::times(const Space& space, double* to, const WeightMatrix& m,
                                     const T* w, const double* v) {
@@ -250,6 +269,19 @@ void WeightKernels<Space, T>::pull_low_rank(const Space& space, T* da, T* db, co
          PullLowRankAKernel<T>{da, m, dweight, b, rank, scale});
   launch("shard::pull low rank B", space, m.rows * rank,
          PullLowRankBKernel<T>{db, m, dweight, a, rank, scale});
+}
+
+template <class Space, class T>
+void WeightKernels<Space, T>::place_rows(const Space& space, T* to, const WeightMatrix& m,
+                                         index_t first, const T* part, const WeightMatrix& of) {
+  launch("shard::place_rows", space, of.rows * of.columns,
+         WeightRowsKernel<T, false>{to, m, first, part, of});
+}
+template <class Space, class T>
+void WeightKernels<Space, T>::add_rows(const Space& space, T* part, const WeightMatrix& of,
+                                       const T* w, const WeightMatrix& m, index_t first) {
+  launch("shard::add_rows", space, of.rows * of.columns,
+         WeightRowsKernel<T, true>{w, m, first, part, of});
 }
 
 template struct WeightKernels<Kokkos::DefaultExecutionSpace, float>;

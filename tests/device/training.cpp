@@ -43,6 +43,7 @@ bool use_training(const shard::Mesh<Lat, Lon>& mesh) {
   use_weights(mesh, LowRank<Conv<Kernel<3, 3>, Padding<1, 1>>>({2, 2}));
   use_weights(mesh, SpectralNorm<Conv<Kernel<3, 3>, Padding<1, 1>>>({2, 2}));
   use_weights(mesh, WeightNorm<Conv<Kernel<3, 3>, Padding<1, 1>>>({2, 2}));
+  use_weights(mesh, JoinedWeight<Conv<Kernel<3, 3>, Padding<1, 1>>>({2, 2}, {{"a", 1}, {"b", 1}}));
   GradientBuckets<float> buckets(x, gradients);
   buckets.ready(space, "0");
   buckets.finish(space);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Layers whose weight is a function of other parameters: spectral norm, weight norm, low rank.
+// Layers whose weight is a function of other parameters: joined, spectral norm, weight norm, low
+// rank.
 #include "shard/layers/weights/icnr.hpp"
+#include "shard/layers/weights/joined_weight.hpp"
 #include "shard/layers/weights/low_rank.hpp"
 #include "shard/layers/weights/spectral_norm.hpp"
 #include "shard/layers/weights/weight_norm.hpp"
@@ -344,6 +346,64 @@ TEST(LowRank, of_a_linear) {
   for (const auto& [name, view] : {std::pair("A", g.arrays[0]), std::pair("B", g.arrays[1])})
     for (const double v : summed(view, mesh.communicator())) size += std::abs(v);
   EXPECT_GT(size, 0.1);
+}
+
+/// A model with joined weights and one with plain weights of the same values.
+template <class Layer>
+void check_joined(const Layer& layer, const std::vector<WeightPart>& parts) {
+  const auto joined = sequential<double>(named<"embed">(JoinedWeight<Layer>(layer, parts)), SiLU{});
+  const auto plain  = sequential<double>(named<"embed">(layer), SiLU{});
+  set_all(joined.parameters(), 0.3, false);
+  std::vector<std::string> names;
+  for (const auto& e : joined.parameters().entries()) names.push_back(e.name);
+  ASSERT_EQ(names.size(), parts.size() + 1);
+  for (std::size_t i = 0; i < parts.size(); ++i) EXPECT_EQ(names[i], "embed." + parts[i].name);
+  // the values of a weight [out, in, k], from those of the parts
+  const auto shape  = layer.parameter_shapes().front();
+  const index_t out = shape.extents[0], in = shape.extents[1], window = shape.count() / out / in;
+  const auto in_plain = [&](std::size_t part, index_t o, index_t c, index_t k) {
+    index_t first = 0;
+    for (std::size_t p = 0; p < part; ++p) first += parts[p].channels;
+    return static_cast<std::size_t>((o * in + first + c) * window + k);
+  };
+  const auto for_all = [&](const auto& use) {
+    for (std::size_t p = 0; p < parts.size(); ++p)
+      for (index_t o = 0; o < out; ++o)
+        for (index_t c = 0; c < parts[p].channels; ++c)
+          for (index_t k = 0; k < window; ++k)
+            use(static_cast<std::size_t>(joined.parameters().entries()[p].offset +
+                                         (o * parts[p].channels + c) * window + k),
+                in_plain(p, o, c, k));
+    for (index_t o = 0; o < out; ++o)
+      use(static_cast<std::size_t>(joined.parameters().entries()[parts.size()].offset + o),
+          static_cast<std::size_t>(shape.count() + o));
+  };
+  const auto from =
+      Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), joined.parameters().values());
+  const auto to = Kokkos::create_mirror_view(plain.parameters().values());
+  for_all([&](std::size_t a, std::size_t b) { to(b) = from(a); });
+  Kokkos::deep_copy(plain.parameters().values(), to);
+  for (const auto& extents : mesh_shapes()) {
+    const Mesh<Lat, Lon> mesh(MPI_COMM_WORLD, extents);
+    const auto a = run(domain_parallel<Lat, Lon>(joined, mesh), {2, in, 7, 9}),
+               b = run(domain_parallel<Lat, Lon>(plain, mesh), {2, in, 7, 9});
+    EXPECT_EQ(a.y, b.y);
+    EXPECT_EQ(a.dx, b.dx);
+    for_all([&](std::size_t i, std::size_t j) { EXPECT_EQ(a.gradients[i], b.gradients[j]) << i; });
+  }
+}
+
+TEST(JoinedWeight, IsTheWeightOfItsParts) {
+  check_joined(Conv3{5, 4}, {{"weights.2t", 2}, {"weights.msl", 3}});
+  check_joined(Conv1{3, 2}, {{"a", 1}, {"b", 1}, {"c", 1}});
+  using Patches = Conv<Kernel<2, 2>, Stride<2, 2>>;
+  check_joined(Patches{4, 3}, {{"weights.t", 4}});
+}
+
+TEST(JoinedWeight, SaysWhatDoesNotFit) {
+  EXPECT_THROW(JoinedWeight<Conv3>(Conv3{5, 4}, {{"a", 2}, {"b", 2}}), ArgumentError);
+  EXPECT_THROW(JoinedWeight<Conv3>(Conv3{4, 4}, {{"a", 2}, {"a", 2}}), ArgumentError);
+  EXPECT_THROW(JoinedWeight<Conv3>(Conv3{4, 4, 2}, {{"a", 2}, {"b", 2}}), ArgumentError);
 }
 
 }  // namespace

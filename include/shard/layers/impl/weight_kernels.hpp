@@ -69,6 +69,12 @@ struct WeightKernels : RequireLayerKernels<Space> {
   /// weight = base + scale B A, where A is [rank, columns] and B is [rows, rank].
   static void low_rank(const Space& space, T* weight, const WeightMatrix& m, const double* base,
                        const T* a, const T* b, index_t rank, double scale);
+  /// Rows of `to`, from `first` on, are those of a part.
+  static void place_rows(const Space& space, T* to, const WeightMatrix& m, index_t first,
+                         const T* part, const WeightMatrix& of);
+  /// part += rows of w, from `first` on
+  static void add_rows(const Space& space, T* part, const WeightMatrix& of, const T* w,
+                       const WeightMatrix& m, index_t first);
   /// da += scale B' dweight, db += scale dweight A'
   static void pull_low_rank(const Space& space, T* da, T* db, const WeightMatrix& m,
                             const T* dweight, const T* a, const T* b, index_t rank, double scale);
