@@ -19,6 +19,7 @@
 #include "shard/model/arena.hpp"
 #include "shard/model/impl/gathered_record.hpp"
 #include "shard/model/impl/layer_record.hpp"
+#include "shard/model/impl/recorded_value.hpp"
 #include "shard/model/impl/skips.hpp"
 #include "shard/model/impl/value_plan.hpp"
 #include "shard/model/impl/window_use.hpp"
@@ -26,10 +27,6 @@
 #include "shard/view/copy.hpp"
 
 namespace shard::impl {
-
-/// A constant whose address stands for a type.
-template <class Type>
-inline constexpr char tag_of_type = 0;
 
 /// The operations of a model, recorded once for fields of some partitions, and the memory of their
 /// values. Each reader says which halo it needs; the memory has the widest of these. Operations
@@ -56,7 +53,7 @@ class Recorder {
         new_value<typename Types::template Field<InWants>>("shard::model input", shape);
     Value& v = values_[at(value)];
     v.fixed  = true;
-    widen<InWants>(v);
+    v.template widen<InWants>();
     plan_.values[at(value)].input = inputs_++;
     return value;
   }
@@ -131,7 +128,7 @@ class Recorder {
       outputs_.push_back(value);
       plan_.values[at(value)].output = number++;
     }
-    for (std::size_t v = 0; v < values_.size(); ++v) plan_.values[v].bytes = bytes_of(values_[v]);
+    for (std::size_t v = 0; v < values_.size(); ++v) plan_.values[v].bytes = values_[v].bytes();
     plan_.close();
     for (std::size_t v = 0; v < values_.size(); ++v) {
       // one memory, one halo
@@ -164,9 +161,8 @@ class Recorder {
     replaced_.assign(values_.size(), false);
     for (std::size_t v = 0; v < values_.size(); ++v) {
       const int piece = plan_.piece(static_cast<int>(v));
-      fields_[v]      = field_in(values_[v], piece == Lifetimes::none
-                                                 ? nullptr
-                                                 : memory_.data() + offset(activations_, piece));
+      fields_[v]      = values_[v].field_at(
+               piece == Lifetimes::none ? nullptr : memory_.data() + offset(activations_, piece));
     }
     for (std::size_t r = 0; r < records_.size(); ++r) {
       show_values(r);
@@ -261,22 +257,9 @@ class Recorder {
   std::size_t output_count() const { return outputs_.size(); }
 
  private:
-  using Memory                     = typename Base::memory_space;
-  using Array                      = Kokkos::View<T*, Kokkos::LayoutRight, Memory>;
-  static constexpr int dims        = Cuts::dims;
-  static constexpr std::size_t all = static_cast<std::size_t>(dims);
-
-  struct Value {
-    Geometry geometry;
-    Partitions partitions;
-    bool replicated = false;                  ///< each rank has its own
-    std::array<LowHigh, all> halo{};          ///< in space, of its memory
-    std::array<const void*, all> boundary{};  ///< of a halo: its type
-    bool fixed        = false;                ///< the user's memory
-    bool suits_reader = false;                ///< if it gives: its reader wants that halo
-    bool gives        = false;                ///< its halo was filled by a HaloExchange
-    std::vector<int> copies;                  ///< values with other boundaries
-  };
+  using Memory = typename Base::memory_space;
+  using Array  = Kokkos::View<T*, Kokkos::LayoutRight, Memory>;
+  using Value  = RecordedValue<Types>;
 
   template <class M, class... V>
   int run_layer(const M& module, const Partitions& partitions, V... input) {
@@ -298,8 +281,8 @@ class Recorder {
       const int first[] = {input...};
       uses_.push_back(layer_use(module, this->partitions(first[0]), partitions));
     }
-    if constexpr (wants_halo<typename OneRecord::Gives>) {
-      widen<typename OneRecord::Gives>(values_[at(output)]);
+    if constexpr (wants_halo_v<typename OneRecord::Gives, Cuts::dims>) {
+      values_[at(output)].template widen<typename OneRecord::Gives>();
       values_[at(output)].gives = true;
     }
     return output;
@@ -346,7 +329,7 @@ class Recorder {
   }
   || requires(const Op& op, const P& p) { op.output_partitions(p); };
   /// A field without memory that is like a value.
-  Base prototype(int value) const { return field_in(values_[at(value)], nullptr); }
+  Base prototype(int value) const { return values_[at(value)].field_at(nullptr); }
 
   template <class Field>
   int new_value(std::string_view label, const Shape& shape) {
@@ -360,53 +343,10 @@ class Recorder {
     return static_cast<int>(values_.size()) - 1;
   }
 
-  template <class InWants, int D>
-  static constexpr LowHigh wanted_halo() {
-    using Want = typename InWants::template at<D>;
-    return {Want::lo, Want::hi};
-  }
-  template <class InWants>
-  static constexpr bool wants_halo = []<int... D>(std::integer_sequence<int, D...>) {
-    return ((wanted_halo<InWants, D>().lo + wanted_halo<InWants, D>().hi > 0) || ...);
-  }
-  (std::make_integer_sequence<int, dims>{});
-
-  /// Whether an operation with these wants may read the value's own memory.
-  template <class InWants>
-  static bool suits(const Value& v) {
-    const auto suits_in = [&]<int D>(std::integral_constant<int, D>) {
-      constexpr LowHigh halo = wanted_halo<InWants, D>();
-      if (halo.lo + halo.hi == 0) return true;
-      const void* const boundary = &tag_of_type<typename InWants::template at<D>::boundary>;
-      const std::size_t d        = static_cast<std::size_t>(D);
-      if (v.fixed)
-        return v.halo[d].lo >= halo.lo && v.halo[d].hi >= halo.hi && v.boundary[d] == boundary;
-      return v.boundary[d] == nullptr || v.boundary[d] == boundary;
-    };
-    return [&]<int... D>(std::integer_sequence<int, D...>) {
-      return (suits_in(std::integral_constant<int, D>{}) && ...);
-    }
-    (std::make_integer_sequence<int, dims>{});
-  }
-  template <class InWants>
-  static void widen(Value& v) {
-    const auto widen_in = [&]<int D>(std::integral_constant<int, D>) {
-      constexpr LowHigh halo = wanted_halo<InWants, D>();
-      if (halo.lo + halo.hi == 0) return;
-      LowHigh& own = v.halo[static_cast<std::size_t>(D)];
-      own          = {std::max(own.lo, halo.lo), std::max(own.hi, halo.hi)};
-      v.boundary[static_cast<std::size_t>(D)] =
-          &tag_of_type<typename InWants::template at<D>::boundary>;
-    };
-    [&]<int... D>(std::integer_sequence<int, D...>) {
-      (widen_in(std::integral_constant<int, D>{}), ...);
-    }
-    (std::make_integer_sequence<int, dims>{});
-  }
   /// The value, or a copy of it, in memory with these halos. Collective over the mesh.
   template <class InWants>
   int seen_with(int value) {
-    if constexpr (!wants_halo<InWants>) {
+    if constexpr (!wants_halo_v<InWants, Cuts::dims>) {
       return value;
     } else {
       // checks the boundaries against the extents
@@ -414,21 +354,21 @@ class Recorder {
                                                                  meshes_.of(is_replicated(value)),
                                                                  nullptr, partitions(value).data());
       if (values_[at(value)].gives) {
-        values_[at(value)].suits_reader = gives_all<InWants>(values_[at(value)]);
+        values_[at(value)].suits_reader = values_[at(value)].template gives_all<InWants>();
         return value;
       }
       std::vector<int> places{value};
       places.insert(places.end(), values_[at(value)].copies.begin(),
                     values_[at(value)].copies.end());
       for (const int place : places)
-        if (suits<InWants>(values_[at(place)])) {
-          if (!values_[at(place)].fixed) widen<InWants>(values_[at(place)]);
+        if (values_[at(place)].template suits<InWants>()) {
+          if (!values_[at(place)].fixed) values_[at(place)].template widen<InWants>();
           return place;
         }
       const int copy = run_operation(CopyValue{}, Partitions(partitions(value)), value);
       values_[at(value)].copies.push_back(copy);
       plan_.values[at(copy)].copy_of = plan_.values[at(value)].input;
-      widen<InWants>(values_[at(copy)]);
+      values_[at(copy)].template widen<InWants>();
       return copy;
     }
   }
@@ -442,16 +382,6 @@ class Recorder {
                                  "the sharded one first"});
   }
 
-  /// Whether a HaloExchange gives just the halos that its reader wants.
-  template <class InWants>
-  static bool gives_all(const Value& v) {
-    return [&]<int... D>(std::integer_sequence<int, D...>) {
-      return ((v.halo[static_cast<std::size_t>(D)].lo == wanted_halo<InWants, D>().lo &&
-               v.halo[static_cast<std::size_t>(D)].hi == wanted_halo<InWants, D>().hi) &&
-              ...);
-    }
-    (std::make_integer_sequence<int, dims>{});
-  }
   /// Throws ArgumentError unless a HaloExchange's output has one reader, which wants its halo: the
   /// adjoint of a halo that nobody writes, or that several write, isn't known.
   void require_one_reader(int value, const std::vector<int>& outputs) const {
@@ -464,26 +394,6 @@ class Recorder {
                       "needs a halo of the same widths"});
   }
 
-  static index_t bytes_of(const Value& v) {
-    index_t n = static_cast<index_t>(sizeof(T));
-    for (int d = 0; d < Base::rank; ++d) n *= width(v, d);
-    return n;
-  }
-  static index_t width(const Value& v, int d) {
-    const LowHigh halo = d < 2 ? LowHigh{0, 0} : v.halo[at(d - 2)];
-    return v.geometry.owned(d) + halo.lo + halo.hi;
-  }
-  /// The field of a value's shape at an address.
-  static Base field_in(const Value& v, T* cells) {
-    FieldState state;
-    state.geometry = v.geometry;
-    Kokkos::LayoutRight layout;
-    for (int d = 0; d < Base::rank; ++d) {
-      layout.dimension[d] = static_cast<std::size_t>(width(v, d));
-      if (d >= 2) state.front[at(d)] = v.halo[at(d - 2)].lo;
-    }
-    return FieldAccess::part<Base>(std::move(state), typename Base::view_type(cells, layout));
-  }
   /// Puts another field there; returns whether it wasn't the same memory.
   static bool replace(Base& field, const Base& by) {
     bool same = FieldAccess::is_made(field) && field.origin() == by.origin();
@@ -500,7 +410,7 @@ class Recorder {
     for (std::size_t v = 0; v < values_.size(); ++v)
       if (plan_.is_stored(static_cast<int>(v)) &&
           plan_.home(static_cast<int>(v)) == static_cast<int>(v)) {
-        kept_[v].count  = bytes_of(values_[v]) / static_cast<index_t>(sizeof(T));
+        kept_[v].count  = values_[v].bytes() / static_cast<index_t>(sizeof(T));
         kept_[v].format = format;
         kept_values_ += (kept_[v].count + 31) / 32 * 32;  // each begins at a multiple of 64 bytes
       }
@@ -532,8 +442,8 @@ class Recorder {
   }
   void show_partners(const Lifetimes& adjoints, const Lifetimes& tangents, T* cells) {
     const auto place = [&](const Lifetimes& arena, const PlannedBuffer& b) {
-      return field_in(values_[at(b.value)],
-                      b.piece == Lifetimes::none ? nullptr : cells + offset(arena, b.piece));
+      return values_[at(b.value)].field_at(
+          b.piece == Lifetimes::none ? nullptr : cells + offset(arena, b.piece));
     };
     adjoint_fields_.clear();
     for (const PlannedBuffer& b : plan_.adjoints) adjoint_fields_.push_back(place(adjoints, b));
