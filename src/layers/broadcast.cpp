@@ -102,7 +102,7 @@ void BroadcastKernels<Space, T>::combine(const Space& space, const Block<T>& y,
   });
 }
 
-/// The sums of products on a host. Each work item computes one row of sums, or one sum.
+/// Computes the sums of products on a host. A work item computes one row of sums, or one sum.
 template <class T>
 struct ProductSumsRows {
   SumLoops loops;

@@ -465,8 +465,9 @@ struct GroupedAttention {
 /// missing, half (rounded down) are missing in front. And in a shifted dimension, masked or not,
 /// pairs of one of the last w points after the shift and one before them are excluded.
 ///
-/// With `key_heads` keys and values have so many heads, a divisor of `heads`: neighbouring heads of
-/// queries share one (grouped queries, Ainslie et al. 2023; with 1 it is multi-query attention).
+/// `key_heads` is the number of heads of the keys and values, a divisor of `heads` (0: as many).
+/// Neighbouring heads of the queries share one of them: grouped-query attention (Ainslie et al.
+/// 2023), or multi-query attention for 1.
 ///
 /// Local if there is no shift and windows don't cross shards; else q, k and v are redistributed so
 /// that each window is on one rank, and y back.

@@ -41,7 +41,8 @@ struct BiasTable {
     }
     return row;
   }
-  /// The pairs that read a row, along each dimension: from query and key on, so many.
+  /// The pairs of tokens that read one row of the table. Along each dimension they are `count`
+  /// consecutive pairs, which begin at these places of the query and of the key.
   struct Pairs {
     index_t query[3], key[3], count[3];
   };
