@@ -33,6 +33,7 @@ function(shard_own_library target)
     VERSION ${PROJECT_VERSION}
     SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}
     POSITION_INDEPENDENT_CODE ON
+    VISIBILITY_INLINES_HIDDEN ON  # a program's copy of an inline function is of another processor level
     UNITY_BUILD ${SHARD_UNITY_BUILD}
     UNITY_BUILD_BATCH_SIZE 12
   )

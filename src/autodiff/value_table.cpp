@@ -2,6 +2,9 @@
 #include "shard/autodiff/impl/value_table.hpp"
 
 #include <algorithm>
+#include <functional>
+#include <map>
+#include <unordered_map>
 
 #include "shard/base/error.hpp"
 
@@ -90,9 +93,28 @@ bool share_memory(const PartMemory& a, const PartMemory& b) {
   return reaches(merged, 0, static_cast<index_t>(to - from));
 }
 
+struct ValueTable::Tables {
+  struct Hash {
+    std::size_t operator()(const PartMemory& m) const { return std::hash<const void*>()(m.data); }
+  };
+  /// Parts whose bounds overlap.
+  struct Group {
+    std::uintptr_t end;
+    std::vector<const PartMemory*> parts;
+  };
+  std::unordered_map<PartMemory, std::unique_ptr<ValueSlot>, Hash> slots;
+  std::map<std::uintptr_t, Group> groups;  ///< by where they begin
+};
+
+ValueTable::ValueTable(const char* function)
+    : function_(function), tables_(std::make_unique<Tables>()) {}
+ValueTable::ValueTable(ValueTable&&) noexcept            = default;
+ValueTable& ValueTable::operator=(ValueTable&&) noexcept = default;
+ValueTable::~ValueTable()                                = default;
+
 ValueSlot* ValueTable::find(const PartMemory& memory) const {
-  const auto found = slots_.find(memory);
-  return found == slots_.end() ? nullptr : found->second.get();
+  const auto found = tables_->slots.find(memory);
+  return found == tables_->slots.end() ? nullptr : found->second.get();
 }
 
 ValueSlot& ValueTable::add(const PartMemory& memory, std::shared_ptr<const void> value,
@@ -100,10 +122,10 @@ ValueSlot& ValueTable::add(const PartMemory& memory, std::shared_ptr<const void>
   // an empty part has the address of another perhaps
   auto [begin, end] =
       memory.is_empty() ? std::pair<std::uintptr_t, std::uintptr_t>(0, 0) : memory.bounds();
-  auto first = groups_.upper_bound(begin);
-  if (first != groups_.begin() && std::prev(first)->second.end > begin) --first;
+  auto first = tables_->groups.upper_bound(begin);
+  if (first != tables_->groups.begin() && std::prev(first)->second.end > begin) --first;
   auto last = first;
-  for (; last != groups_.end() && last->first < end; ++last)
+  for (; last != tables_->groups.end() && last->first < end; ++last)
     for (const PartMemory* const other : last->second.parts) {
       if (!share_memory(memory, *other)) continue;
       // a part of an input, or another such part
@@ -121,7 +143,7 @@ ValueSlot& ValueTable::add(const PartMemory& memory, std::shared_ptr<const void>
                       ", which has been used, without being that value. Their gradients would miss "
                       "each other: use the whole value, or take this part of it by an operation"});
     }
-  const auto made      = slots_.emplace(memory, std::make_unique<ValueSlot>()).first;
+  const auto made      = tables_->slots.emplace(memory, std::make_unique<ValueSlot>()).first;
   made->second->memory = &made->first;
   made->second->value  = std::move(value);
   if (memory.is_empty()) return *made->second;
@@ -131,8 +153,8 @@ ValueSlot& ValueTable::add(const PartMemory& memory, std::shared_ptr<const void>
     end   = std::max(end, group->second.end);
     parts.insert(parts.end(), group->second.parts.begin(), group->second.parts.end());
   }
-  groups_.erase(first, last);
-  groups_.emplace(begin, Group{end, std::move(parts)});
+  tables_->groups.erase(first, last);
+  tables_->groups.emplace(begin, Tables::Group{end, std::move(parts)});
   return *made->second;
 }
 
@@ -143,12 +165,12 @@ void ValueTable::throw_not_new(const PartMemory& memory) const {
 }
 
 void ValueTable::forget() {
-  for (const auto& [memory, slot] : slots_) slot->filled = false;
+  for (const auto& [memory, slot] : tables_->slots) slot->filled = false;
 }
 
 void ValueTable::clear() {
-  groups_.clear();
-  slots_.clear();
+  tables_->groups.clear();
+  tables_->slots.clear();
 }
 
 }  // namespace shard::impl

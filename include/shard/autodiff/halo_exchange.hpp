@@ -114,7 +114,7 @@ struct HaloExchange {
   static void copy_owned(const Space& space, const To& to, const From& from) {
     impl::for_parts(
         [&](const auto& a, const auto& b) {
-          if (a.origin() != b.origin()) Kokkos::deep_copy(space, a.owned(), b.owned());
+          if (a.origin() != b.origin()) impl::copy_views(space, a.owned(), b.owned());
         },
         to, from);
   }

@@ -141,6 +141,11 @@ void fill_parameter(const Space& space, const ParameterShape& shape, T* values, 
         static_cast<T>(shape.value));
 }
 
+extern template void fill_parameter(const Kokkos::DefaultExecutionSpace&, const ParameterShape&,
+                                    float*, std::uint64_t, std::uint64_t);
+extern template void fill_parameter(const Kokkos::DefaultExecutionSpace&, const ParameterShape&,
+                                    double*, std::uint64_t, std::uint64_t);
+
 template <class Parameters>
 Parameters allocate_parameters(const std::vector<ParameterShape>& shapes,
                                const std::string& label) {

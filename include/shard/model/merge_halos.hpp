@@ -291,8 +291,9 @@ int run_node(Recorder& recorder, const MergedModule<Children...>& node, int x,
   using Record =
       MergedRecord<typename Recorder::ModelTypes, typename Recorder::execution_space, Children...>;
   return recorder.template record<typename Record::Wants>(
-      std::make_unique<Record>(node), {x},
-      {Record::partitions(node, recorder.partitions(x)), recorder.is_replicated(x)}, {false}, true);
+      std::make_unique<Record>(node), std::array{x},
+      {Record::partitions(node, recorder.partitions(x)), recorder.is_replicated(x)},
+      std::array{false}, true);
 }
 template <class Recorder, class Chains, class Grouped, class... Children>
 int run_node(Recorder& recorder, const MergedList<Chains, Grouped, Children...>& list, int x,

@@ -10,6 +10,7 @@
 
 #include "shard/base/error.hpp"
 #include "shard/layers/parameters.hpp"
+#include "shard/view/impl/zeroed_view.hpp"
 
 namespace shard {
 
@@ -37,7 +38,8 @@ class ParameterArena {
   ParameterArena() = default;
   /// Allocates `count` values (the sum of the layers' parameter_count), set to zero. Local.
   ParameterArena(const std::string& label, index_t count)
-      : values_(label, static_cast<std::size_t>(count)) {}
+      : values_(impl::zeroed_view<Array>(label,
+                                         Kokkos::LayoutRight(static_cast<std::size_t>(count)))) {}
   /// A new arena with the same arrays, set to zero. Local.
   ParameterArena like(const std::string& label) const {
     ParameterArena made(label, static_cast<index_t>(values_.extent(0)));
@@ -51,22 +53,10 @@ class ParameterArena {
   auto take(const std::string& name, const Layer& layer) {
     return wrap_parameters<T, Memory>(layer, take_arrays(name, layer.parameter_shapes()).data());
   }
-  /// Consecutive arrays of these shapes. Throws ArgumentError if the arena is full.
+  /// Consecutive arrays of these shapes, for float and double. Throws ArgumentError if the arena is
+  /// full.
   Kokkos::View<T*, Kokkos::LayoutRight, Memory> take_arrays(
-      const std::string& name, const std::vector<ParameterShape>& shapes) {
-    const index_t first = used_, room = static_cast<index_t>(values_.extent(0)) - first;
-    index_t count = 0;
-    for (const ParameterShape& shape : shapes) count += shape.count();
-    if (count > room)
-      impl::throw_argument("ParameterArena::take",
-                           {"layer \"", name, "\" has ", impl::text(count),
-                            " parameters, there is room for ", impl::text(room)});
-    for (const ParameterShape& shape : shapes) {
-      entries_.push_back({name + "." + shape.name, shape.extents, used_, shape.linear});
-      used_ += shape.count();
-    }
-    return Kokkos::subview(values_, std::pair<index_t, index_t>(first, used_));
-  }
+      const std::string& name, const std::vector<ParameterShape>& shapes);
 
   /// All values.
   const Kokkos::View<T*, Kokkos::LayoutRight, Memory>& values() const { return values_; }
@@ -74,7 +64,8 @@ class ParameterArena {
   const std::vector<ParameterEntry>& entries() const { return entries_; }
 
  private:
-  Kokkos::View<T*, Kokkos::LayoutRight, Memory> values_;
+  using Array = Kokkos::View<T*, Kokkos::LayoutRight, Memory>;
+  Array values_;
   std::vector<ParameterEntry> entries_;
   index_t used_ = 0;
 };

@@ -20,6 +20,7 @@ template <class T, class Memory, class Root, class MeshType, class Axes>
 class ShardedModel : public impl::RecordedModel<T, Memory, Root, MeshType, Axes> {
   using Recorded = impl::RecordedModel<T, Memory, Root, MeshType, Axes>;
   using typename Recorded::Base;
+  using typename Recorded::Run;
   using typename Recorded::Types;
 
  public:
@@ -53,8 +54,9 @@ class ShardedModel : public impl::RecordedModel<T, Memory, Root, MeshType, Axes>
   template <class Space>
   void apply(const Space& space, const Output& y, const Input& x) const {
     auto& work    = this->template work_for<Space>(x);
-    const Base in = impl::FieldAccess::same<Base>(x);
-    this->apply_to(work, space, &y, &in);
+    const Run in  = impl::FieldAccess::same<Run>(x);
+    const Run out = impl::FieldAccess::same<Run>(y);
+    this->apply_to(work, space, &out, &in);
   }
   /// y = model(x), a field owned by the model: the next call overwrites it.
   template <class Space>
@@ -69,11 +71,12 @@ class ShardedModel : public impl::RecordedModel<T, Memory, Root, MeshType, Axes>
   /// Throws ArgumentError on every rank if there was no apply.
   template <class Space>
   void pushforward(const Space& space, const Output& ty, const Input& tx, const Input& x) const {
-    auto& work         = this->template work_of<Space>("pushforward");
-    const Base in      = impl::FieldAccess::same<Base>(x);
-    const Base tangent = impl::FieldAccess::same<Base>(tx);
+    auto& work        = this->template work_of<Space>("pushforward");
+    const Run in      = impl::FieldAccess::same<Run>(x);
+    const Run tangent = impl::FieldAccess::same<Run>(tx);
+    const Run out     = impl::FieldAccess::same<Run>(ty);
     work.recorder.take_values(nullptr, &in);
-    work.recorder.pushforward(space, &ty, &tangent);
+    work.recorder.pushforward(space, &out, &tangent);
   }
   /// From dy = dJ/dy at the x of the last apply: adds this rank's part to the gradients of all
   /// parameters that aren't frozen, and sets dx = dJ/dx (unless it is `not_wanted`). Collective
@@ -82,11 +85,12 @@ class ShardedModel : public impl::RecordedModel<T, Memory, Root, MeshType, Axes>
   void pullback(const Space& space, const DX& dx, const Output& dy, const Input& x) const {
     auto& work        = this->template work_of<Space>("pullback");
     const bool wanted = is_wanted_v<DX>;
-    Base to;
-    if constexpr (is_wanted_v<DX>) to = impl::FieldAccess::same<Base>(dx);
-    const Base in = impl::FieldAccess::same<Base>(x);
+    Run to;
+    if constexpr (is_wanted_v<DX>) to = impl::FieldAccess::same<Run>(dx);
+    const Run in   = impl::FieldAccess::same<Run>(x);
+    const Run from = impl::FieldAccess::same<Run>(dy);
     work.recorder.take_values(nullptr, &in);
-    work.recorder.pullback(space, &to, &wanted, &dy);
+    work.recorder.pullback(space, &to, &wanted, &from);
   }
 };
 
@@ -104,15 +108,18 @@ struct FieldsOfValues<Base, std::tuple<Values...>> {
   using type = std::tuple<one<Values>...>;
 };
 
-/// The fields of a tuple, or the one field, as an array.
-template <class Base>
-std::array<Base, 1> as_array(const Base& y) {
-  return {y};
+/// The fields of a tuple, or the one field, as an array for the runner.
+template <class Run, class Field>
+std::array<Run, 1> as_array(const Field& y) {
+  return {FieldAccess::same<Run>(y)};
 }
-template <class Base, class... More>
-std::array<Base, 1 + sizeof...(More)> as_array(const std::tuple<Base, More...>& y) {
+template <class Run, class... Fields>
+std::array<Run, sizeof...(Fields)> as_array(const std::tuple<Fields...>& y) {
   return std::apply(
-      [](const auto&... one) { return std::array<Base, 1 + sizeof...(More)>{one...}; }, y);
+      [](const auto&... one) {
+        return std::array<Run, sizeof...(Fields)>{FieldAccess::same<Run>(one)...};
+      },
+      y);
 }
 
 }  // namespace impl
@@ -125,6 +132,7 @@ class ShardedModel<T, Memory, StructModule<S, List>, MeshType, Axes>
     : public impl::RecordedModel<T, Memory, StructModule<S, List>, MeshType, Axes> {
   using Recorded = impl::RecordedModel<T, Memory, StructModule<S, List>, MeshType, Axes>;
   using typename Recorded::Base;
+  using typename Recorded::Run;
   using Scope =
       impl::ModelScope<typename Recorded::template RecorderFor<typename Memory::execution_space>>;
 
@@ -174,7 +182,7 @@ class ShardedModel<T, Memory, StructModule<S, List>, MeshType, Axes>
   void apply(const Space& space, const Output& y, const X&... x) const {
     static_assert(sizeof...(X) == inputs, "the model's function has another number of inputs");
     auto& work     = this->template work_for<Space>(x...);
-    const auto to  = impl::as_array(y);
+    const auto to  = impl::as_array<Run>(y);
     const auto all = fields(x...);
     this->apply_to(work, space, to.data(), all.data());
   }
@@ -193,7 +201,7 @@ class ShardedModel<T, Memory, StructModule<S, List>, MeshType, Axes>
   void pushforward(const Space& space, const Output& ty, const TXAndX&... tx_and_x) const {
     static_assert(sizeof...(TXAndX) == 2 * inputs, "a tangent and a value for each input");
     auto& work     = this->template work_of<Space>("pushforward");
-    const auto to  = impl::as_array(ty);
+    const auto to  = impl::as_array<Run>(ty);
     const auto all = fields(tx_and_x...);
     work.recorder.take_values(nullptr, all.data() + inputs);
     work.recorder.pushforward(space, to.data(), all.data());
@@ -207,7 +215,7 @@ class ShardedModel<T, Memory, StructModule<S, List>, MeshType, Axes>
                   "an adjoint and a value for each input, and the output's adjoint between them");
     auto& work      = this->template work_of<Space>("pullback");
     const auto args = std::tie(all...);
-    std::array<Base, inputs> dx, x;
+    std::array<Run, inputs> dx, x;
     bool wanted[inputs];
     [&]<std::size_t... I>(std::index_sequence<I...>) {
       ((wanted[I] = to_field(dx[I], std::get<I>(args))), ...);
@@ -215,28 +223,28 @@ class ShardedModel<T, Memory, StructModule<S, List>, MeshType, Axes>
     }
     (std::make_index_sequence<inputs>{});
     const Output& given = std::get<inputs>(args);
-    const auto dy       = impl::as_array(given);
+    const auto dy       = impl::as_array<Run>(given);
     work.recorder.take_values(nullptr, x.data());
     work.recorder.pullback(space, dx.data(), wanted, dy.data());
   }
 
  private:
   template <class F>
-  static bool to_field(Base& to, const F& from) {
+  static bool to_field(Run& to, const F& from) {
     if constexpr (is_wanted_v<F>) {
       static_assert(std::is_same_v<typename F::view_type, typename Base::view_type> &&
                         impl::cut_alike_v<F, Base>,
                     "a model's fields have its value type, rank and memory, aren't const, and are "
                     "sharded over its axes");
-      to = impl::FieldAccess::same<Base>(from);
+      to = impl::FieldAccess::same<Run>(from);
       return true;
     } else {
       return false;
     }
   }
   template <class... F>
-  static std::array<Base, sizeof...(F)> fields(const F&... from) {
-    std::array<Base, sizeof...(F)> all;
+  static std::array<Run, sizeof...(F)> fields(const F&... from) {
+    std::array<Run, sizeof...(F)> all;
     std::size_t i = 0;
     (to_field(all[i++], from), ...);
     return all;

@@ -120,7 +120,7 @@ struct Rearrangement {
             using Value = typename std::remove_cvref_t<decltype(part)>::value_type;
             static_assert(can_add_v<std::remove_cvref_t<decltype(part)>>,
                           "the transpose adds: it needs an arithmetic value type");
-            Kokkos::deep_copy(space, part.owned(), Value{});
+            fill_view(space, part.owned(), Value{});
           },
           dx);
       move(space, Direction::adjoint, dy, dx);

@@ -150,7 +150,7 @@ void zero_owned(const Space& space, const Fields& fields) {
   each_field(
       [&](const auto& field) {
         using Value = typename std::remove_cvref_t<decltype(field)>::non_const_value_type;
-        Kokkos::deep_copy(space, field.owned(), Value{});
+        fill_view(space, field.owned(), Value{});
       },
       fields);
 }

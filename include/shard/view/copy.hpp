@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "shard/base/error.hpp"
+#include "shard/view/impl/host_points.hpp"
 #include "shard/view/sharded_view.hpp"
 
 namespace shard {
@@ -74,11 +75,14 @@ void copy_views(const Space& space, const To& to, const From& from) {
   using FromMemory         = typename From::memory_space;
   constexpr bool reachable = Kokkos::SpaceAccessibility<Space, ToMemory>::accessible &&
                              Kokkos::SpaceAccessibility<Space, FromMemory>::accessible;
-  constexpr bool alike =
-      std::is_same_v<typename To::array_layout, typename From::array_layout> &&
+  constexpr bool same_values =
       std::is_same_v<typename To::non_const_value_type, typename From::non_const_value_type>;
+  constexpr bool alike =
+      std::is_same_v<typename To::array_layout, typename From::array_layout> && same_values;
   [[maybe_unused]] constexpr const char* fence = "shard::deep_copy: between a device and a host";
-  if constexpr (reachable || std::is_same_v<ToMemory, FromMemory>) {
+  if constexpr (same_values && has_host_points_v<Space, To> && has_host_points_v<Space, From>) {
+    copy_points(space, HostPoints::of(to), HostPoints::of(from));
+  } else if constexpr (reachable || std::is_same_v<ToMemory, FromMemory>) {
     Kokkos::deep_copy(space, to, from);
     if constexpr (is_copy_of_host_v<ToMemory, FromMemory>) space.fence(fence);
   } else {
@@ -160,9 +164,9 @@ void deep_copy(const Space& space, const To& to, const From& from) {
 template <class Space, AnyShardedView To>
 void deep_copy(const Space& space, const To& to, const typename To::non_const_value_type& value) {
   if (impl::is_whole_allocation(to))
-    Kokkos::deep_copy(space, to.view(), value);
+    impl::fill_view(space, to.view(), value);
   else
-    Kokkos::deep_copy(space, to.haloed(), value);
+    impl::fill_view(space, to.haloed(), value);
 }
 
 /// A subview without the first `before` and last `after` rows of dimension `Dim`. Throws

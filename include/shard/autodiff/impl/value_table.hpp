@@ -5,11 +5,9 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <string>
 #include <type_traits>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -60,7 +58,10 @@ struct ValueSlot {
 class ValueTable {
  public:
   /// Messages name `function`.
-  explicit ValueTable(const char* function) : function_(function) {}
+  explicit ValueTable(const char* function);
+  ValueTable(ValueTable&&) noexcept;
+  ValueTable& operator=(ValueTable&&) noexcept;
+  ~ValueTable();
 
   /// Null if there is none.
   ValueSlot* find(const PartMemory& memory) const;
@@ -75,17 +76,9 @@ class ValueTable {
   void clear();
 
  private:
-  struct Hash {
-    std::size_t operator()(const PartMemory& m) const { return std::hash<const void*>()(m.data); }
-  };
-  /// Parts whose bounds overlap.
-  struct Group {
-    std::uintptr_t end;
-    std::vector<const PartMemory*> parts;
-  };
+  struct Tables;
   const char* function_;
-  std::unordered_map<PartMemory, std::unique_ptr<ValueSlot>, Hash> slots_;
-  std::map<std::uintptr_t, Group> groups_;  ///< by where they begin
+  std::unique_ptr<Tables> tables_;
 };
 
 template <class Part>

@@ -17,20 +17,11 @@ inline constexpr bool is_gathered_v = requires {
   typename Layer::gathered_type;
 };
 
-/// The cuts of a model of this many spatial dimensions whose fields aren't sharded.
-template <int Dims>
-struct NoCutsOf {
-  template <int... D>
-  static auto make(std::integer_sequence<int, D...>)
-      -> CutAxes<Unsharded, std::conditional_t<(D >= 0), Unsharded, void>...>;
-  using type = decltype(make(std::make_integer_sequence<int, Dims>{}));
-};
-
 /// An operation on unsharded fields, of values that one rank owns. The others have nothing to do.
 template <class Types, class MeshType, class M, int N, class Space>
-class GatheredRecord final : public ModelRecord<typename Types::Base, Space> {
+class GatheredRecord final : public ModelRecord<typename Types::Run, Space> {
  public:
-  using Base  = typename Types::Base;
+  using Base  = typename Types::Run;
   using Whole = ModelTypes<typename Types::value_type, typename Base::memory_space,
                            typename NoCutsOf<Types::Cuts::dims>::type>;
   using One   = LayerRecord<Whole, M, N, Space>;
@@ -44,7 +35,7 @@ class GatheredRecord final : public ModelRecord<typename Types::Base, Space> {
     for (const Base& x : inputs)
       if (FieldAccess::is_made(x)) owns_ = owns_ && owned_points(x) > 0;
     if (!owns_) return;
-    std::vector<WholeField> in;
+    std::vector<Base> in;
     for (const Base& x : inputs) in.push_back(whole(x));
     one_.see(kind, whole(output), in);
   }
@@ -63,22 +54,20 @@ class GatheredRecord final : public ModelRecord<typename Types::Base, Space> {
   static constexpr bool reads() { return One::reads(); }
 
  private:
-  using WholeField = typename Whole::Base;
-
   static index_t owned_points(const Base& x) {
     index_t n = 1;
     for (int d = 0; d < Base::rank; ++d) n *= x.extent(d);
     return n;
   }
   /// The same memory as a field on a mesh of this rank.
-  WholeField whole(const Base& x) const {
+  Base whole(const Base& x) const {
     if (!FieldAccess::is_made(x)) return {};
     typename Whole::Partitions parts;
     for (int d = 0; d < Base::rank; ++d) parts[Geometry::at(d)] = Partition::whole(x.extent(d));
     FieldState state = FieldAccess::state_of(x);
     state.geometry =
-        FieldTypeOf<WholeField>::make(state.geometry.label, meshes_.own(), nullptr, parts.data());
-    return FieldAccess::part<WholeField>(std::move(state), x.view());
+        FieldTypeOf<Base>::make(state.geometry.label, meshes_.own(), nullptr, parts.data());
+    return FieldAccess::part<Base>(std::move(state), x.view());
   }
 
   ModelMeshes<MeshType> meshes_;

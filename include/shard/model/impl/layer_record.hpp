@@ -30,7 +30,8 @@ struct ModelTypes {
   using Cuts       = CutAxes;
   template <class WantsOfIt>
   using Field      = ModelField<T, Memory, Cuts, WantsOfIt>;
-  using Base       = Field<NoWants<Cuts::dims>>;  ///< a value
+  using Base       = Field<NoWants<Cuts::dims>>;       ///< a value
+  using Run        = RunField<T, Memory, Cuts::rank>;  ///< the same for the runner
   using Partitions = std::array<Partition, static_cast<std::size_t>(Cuts::rank)>;
 };
 
@@ -108,9 +109,9 @@ struct OutputWants<HaloExchange<Dims...>, Cuts> {
 
 /// The fields that the record of an operation with `N` inputs sees.
 template <class Types, class InWants, class OutWants, int N, class Space>
-class FieldsRecord : public ModelRecord<typename Types::Base, Space> {
+class FieldsRecord : public ModelRecord<typename Types::Run, Space> {
  public:
-  using Base = typename Types::Base;
+  using Base = typename Types::Run;
   using In   = typename Types::template Field<InWants>;
   using Out  = typename Types::template Field<OutWants>;
 

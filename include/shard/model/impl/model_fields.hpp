@@ -229,6 +229,19 @@ struct ModelFieldOf {
 template <class T, class Memory, class Cuts, class WantsOfIt>
 using ModelField = typename ModelFieldOf<T, Memory, Cuts, WantsOfIt>::type;
 
+/// The cuts of a model of this many spatial dimensions whose fields aren't sharded.
+template <int Dims>
+struct NoCutsOf {
+  template <int... D>
+  static auto make(std::integer_sequence<int, D...>)
+      -> CutAxes<Unsharded, std::conditional_t<(D >= 0), Unsharded, void>...>;
+  using type = decltype(make(std::make_integer_sequence<int, Dims>{}));
+};
+/// A value of a model for the code that runs recorded operations: a field without halo whose type
+/// doesn't name the mesh's axes, so that the library has this code for all models.
+template <class T, class Memory, int Rank>
+using RunField = ModelField<T, Memory, typename NoCutsOf<Rank - 2>::type, NoWants<Rank - 2>>;
+
 /// Whether a layer's outputs depend on points outside its shard along a sharded dimension, with its
 /// natural output partition.
 template <class Layer, class Cuts, int D>

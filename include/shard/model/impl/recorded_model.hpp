@@ -105,6 +105,7 @@ class RecordedModel : public ModelModules<T, Memory, Root> {
  protected:
   using Types = ModelTypes<T, Memory, Axes>;
   using Base  = typename Types::Base;
+  using Run   = typename Types::Run;
   template <class Space>
   using RecorderFor = Recorder<Types, MeshType, Space>;
   /// The mesh of replicated inputs.
@@ -186,7 +187,7 @@ class RecordedModel : public ModelModules<T, Memory, Root> {
     return static_cast<Work<Space>&>(*shared_->work);
   }
   template <class Space>
-  void apply_to(Work<Space>& work, const Space& space, const Base* y, const Base* x) const {
+  void apply_to(Work<Space>& work, const Space& space, const Run* y, const Run* x) const {
     ++shared_->applied;
     work.was_applied = true;
     run_->mark       = shared_->mark;

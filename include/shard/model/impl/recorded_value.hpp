@@ -19,27 +19,38 @@ namespace shard::impl {
 template <class Type>
 inline constexpr char tag_of_type = 0;
 
-/// The halo that a reader wants along spatial dimension `D`.
-template <class InWants, int D>
-inline constexpr LowHigh wanted_halo_v{InWants::template at<D>::lo, InWants::template at<D>::hi};
-/// Whether it wants one along any dimension.
-template <class InWants, int Dims>
-inline constexpr bool wants_halo_v = []<int... D>(std::integer_sequence<int, D...>) {
-  return ((wanted_halo_v<InWants, D>.lo + wanted_halo_v<InWants, D>.hi > 0) || ...);
-}
-(std::make_integer_sequence<int, Dims>{});
+/// The halos that a reader wants, and their boundaries, as types' addresses.
+template <int Dims>
+struct WantedHalo {
+  std::array<LowHigh, static_cast<std::size_t>(Dims)> sides{};
+  std::array<const void*, static_cast<std::size_t>(Dims)> boundary{};
+
+  template <class InWants>
+  static constexpr WantedHalo of() {
+    return []<int... D>(std::integer_sequence<int, D...>) {
+      return WantedHalo{
+          {LowHigh{InWants::template at<D>::lo, InWants::template at<D>::hi}...},
+          {static_cast<const void*>(&tag_of_type<typename InWants::template at<D>::boundary>)...}};
+    }
+    (std::make_integer_sequence<int, Dims>{});
+  }
+  constexpr bool any() const {
+    for (const LowHigh& side : sides)
+      if (side.lo + side.hi > 0) return true;
+    return false;
+  }
+};
 
 /// A value of a model: its shape, and the halo of its memory, which is the widest that its readers
 /// want.
-template <class Types>
+template <class T, class Memory, int Rank>
 struct RecordedValue {
-  using T                          = typename Types::value_type;
-  using Base                       = typename Types::Base;
-  static constexpr int dims        = Types::Cuts::dims;
+  using Field                      = RunField<T, Memory, Rank>;
+  static constexpr int dims        = Rank - 2;
   static constexpr std::size_t all = static_cast<std::size_t>(dims);
 
   Geometry geometry;
-  typename Types::Partitions partitions;
+  std::array<Partition, static_cast<std::size_t>(Rank)> partitions;
   bool replicated = false;                  ///< each rank has its own
   std::array<LowHigh, all> halo{};          ///< in space, of its memory
   std::array<const void*, all> boundary{};  ///< of a halo: its type
@@ -49,70 +60,17 @@ struct RecordedValue {
   std::vector<int> copies;                  ///< values with other boundaries
 
   /// Whether an operation with these wants may read its own memory.
-  template <class InWants>
-  bool suits() const {
-    const auto suits_in = [&]<int D>(std::integral_constant<int, D>) {
-      constexpr LowHigh wanted = wanted_halo_v<InWants, D>;
-      if (wanted.lo + wanted.hi == 0) return true;
-      const void* const outside = &tag_of_type<typename InWants::template at<D>::boundary>;
-      const std::size_t d       = static_cast<std::size_t>(D);
-      if (fixed)
-        return halo[d].lo >= wanted.lo && halo[d].hi >= wanted.hi && boundary[d] == outside;
-      return boundary[d] == nullptr || boundary[d] == outside;
-    };
-    return [&]<int... D>(std::integer_sequence<int, D...>) {
-      return (suits_in(std::integral_constant<int, D>{}) && ...);
-    }
-    (std::make_integer_sequence<int, dims>{});
-  }
+  bool suits(const WantedHalo<dims>& wanted) const;
   /// Its memory has these halos, too.
-  template <class InWants>
-  void widen() {
-    const auto widen_in = [&]<int D>(std::integral_constant<int, D>) {
-      constexpr LowHigh wanted = wanted_halo_v<InWants, D>;
-      if (wanted.lo + wanted.hi == 0) return;
-      LowHigh& own = halo[static_cast<std::size_t>(D)];
-      own          = {std::max(own.lo, wanted.lo), std::max(own.hi, wanted.hi)};
-      boundary[static_cast<std::size_t>(D)] =
-          &tag_of_type<typename InWants::template at<D>::boundary>;
-    };
-    [&]<int... D>(std::integer_sequence<int, D...>) {
-      (widen_in(std::integral_constant<int, D>{}), ...);
-    }
-    (std::make_integer_sequence<int, dims>{});
-  }
+  void widen(const WantedHalo<dims>& wanted);
   /// Whether a HaloExchange gives just the halos that its reader wants.
-  template <class InWants>
-  bool gives_all() const {
-    return [&]<int... D>(std::integer_sequence<int, D...>) {
-      return ((halo[static_cast<std::size_t>(D)].lo == wanted_halo_v<InWants, D>.lo &&
-               halo[static_cast<std::size_t>(D)].hi == wanted_halo_v<InWants, D>.hi) &&
-              ...);
-    }
-    (std::make_integer_sequence<int, dims>{});
-  }
+  bool gives_all(const WantedHalo<dims>& wanted) const;
   /// With its halo.
-  index_t bytes() const {
-    index_t n = static_cast<index_t>(sizeof(T));
-    for (int d = 0; d < Base::rank; ++d) n *= width(d);
-    return n;
-  }
+  index_t bytes() const;
   /// Points along dimension d, with its halo.
-  index_t width(int d) const {
-    const LowHigh around = d < 2 ? LowHigh{0, 0} : halo[Geometry::at(d - 2)];
-    return geometry.owned(d) + around.lo + around.hi;
-  }
+  index_t width(int d) const;
   /// The field of its shape at an address.
-  Base field_at(T* cells) const {
-    FieldState state;
-    state.geometry = geometry;
-    Kokkos::LayoutRight layout;
-    for (int d = 0; d < Base::rank; ++d) {
-      layout.dimension[d] = static_cast<std::size_t>(width(d));
-      if (d >= 2) state.front[Geometry::at(d)] = halo[Geometry::at(d - 2)].lo;
-    }
-    return FieldAccess::part<Base>(std::move(state), typename Base::view_type(cells, layout));
-  }
+  Field field_at(T* cells) const;
 };
 
 }  // namespace shard::impl

@@ -12,6 +12,7 @@
 
 #include "shard/mesh/mesh.hpp"
 #include "shard/view/impl/geometry.hpp"
+#include "shard/view/impl/zeroed_view.hpp"
 #include "shard/view/shard_dim.hpp"
 
 namespace shard::impl {
@@ -278,7 +279,7 @@ struct FieldType {
   }
   /// A new allocation for the points and the halo, set to zero.
   static view_type allocate(const Geometry& geometry) {
-    return view_type(Kokkos::view_alloc(geometry.label), layout_of(geometry));
+    return zeroed_view<view_type>(geometry.label, layout_of(geometry));
   }
 
   static std::array<index_t, static_cast<std::size_t>(rank)> extents_of(const view_type& view) {
