@@ -11,6 +11,7 @@
 
 #include "shard/base/impl/launch.hpp"
 #include "shard/base/types.hpp"
+#include "shard/view/impl/zeroed_view.hpp"
 
 namespace shard {
 
@@ -54,16 +55,6 @@ namespace impl {
 /// The owned channels' part of parameters with one value per channel.
 std::vector<ParameterShape> owned_shapes(std::vector<ParameterShape> shapes,
                                          const OwnedChannels& owned);
-
-/// float, 3 gives float***
-template <class T, int Rank>
-struct Pointers {
-  using type = typename Pointers<T*, Rank - 1>::type;
-};
-template <class T>
-struct Pointers<T, 0> {
-  using type = T;
-};
 
 /// Weights with `Rank` dimensions and a bias, as Views that may be in memory owned by others; an
 /// absent bias is an empty View. Gradients have the same type.

@@ -77,13 +77,6 @@ struct InnerProduct {
   const V* weight;
   double scale;
 };
-/// Two vectors whose dot product is asked for.
-template <class V>
-struct DotOf {
-  const V* a;
-  const V* b;
-};
-
 template <class V>
 using VectorMemory = typename FirstPart<V>::type::memory_space;
 
@@ -92,9 +85,18 @@ void add_products(TermReduction<Memory>& reduction, const Space& space, const Ge
                   const DotOf<V>* of, int first, double scale) {
   using Part = std::remove_cvref_t<decltype(get(*of->a))>;
   [&]<std::size_t... K>(std::index_sequence<K...>) {
-    reduction.template add<Order, TermOps<>>(
-        space, get(*of->a), ProductsTerm<Part, S, N>{{get(*of[K].a)...}, {get(*of[K].b)...}, scale},
-        first * numbers_of<S>);
+    if constexpr (std::is_same_v<Space, Kokkos::DefaultExecutionSpace> &&
+                  std::is_same_v<S, double> && is_plain_vector<Part>()) {
+      using Plain     = plain_vector_t<Part>;
+      const Plain a[] = {FieldAccess::same<Plain>(get(*of[K].a))...},
+                  b[] = {FieldAccess::same<Plain>(get(*of[K].b))...};
+      PlainVectors<typename Part::value_type, Part::rank>::add_products(reduction, Order, space, a,
+                                                                        b, N, first, scale);
+    } else
+      reduction.template add<Order, TermOps<>>(
+          space, get(*of->a),
+          ProductsTerm<Part, S, N>{{get(*of[K].a)...}, {get(*of[K].b)...}, scale},
+          first * numbers_of<S>);
   }
   (std::make_index_sequence<N>{});
 }

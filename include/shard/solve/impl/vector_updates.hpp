@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "shard/solve/impl/operands.hpp"
+#include "shard/solve/impl/plain_vectors.hpp"
 
 namespace shard::impl {
 
@@ -74,11 +75,20 @@ void update_some(const Space& space, const Y& y, double c, const S* a, const X* 
                  double shift = 0.0) {
   const auto part = [&]<std::size_t... K>(const auto& get, const auto& to,
                                           std::index_sequence<K...>) {
+    using To   = std::remove_cvref_t<decltype(to)>;
     using From = std::remove_cvref_t<decltype(get(*x[0]))>;
-    write_points("shard::update", space, to,
-                 UpdateKernel<std::remove_cvref_t<decltype(to)>, From, S, N>{
-                     to, {get(*x[K])...}, {a[K]...}, c, shift},
-                 get(*x[K])...);
+    if constexpr (std::is_same_v<Space, Kokkos::DefaultExecutionSpace> &&
+                  std::is_same_v<S, double> &&
+                  std::is_same_v<typename To::value_type, typename From::value_type> &&
+                  is_plain_vector<To>() && is_plain_vector<From>()) {
+      using Plain         = plain_vector_t<To>;
+      const Plain given[] = {FieldAccess::same<Plain>(get(*x[K]))...};
+      PlainVectors<typename To::value_type, To::rank>::update(space, FieldAccess::same<Plain>(to),
+                                                              c, a, given, N, shift);
+    } else
+      write_points("shard::update", space, to,
+                   UpdateKernel<To, From, S, N>{to, {get(*x[K])...}, {a[K]...}, c, shift},
+                   get(*x[K])...);
   };
   constexpr auto all = std::make_index_sequence<N>{};
   if constexpr (is_tuple_v<Y>) {

@@ -9,6 +9,16 @@
 
 namespace shard::impl {
 
+/// float, 3 gives float***
+template <class T, int Rank>
+struct Pointers {
+  using type = typename Pointers<T*, Rank - 1>::type;
+};
+template <class T>
+struct Pointers<T, 0> {
+  using type = T;
+};
+
 /// A new View, set to zero, that the library allocates: see zeroed_view.
 template <class View>
 View usual_view(const std::string& label, const Kokkos::LayoutRight& layout);
