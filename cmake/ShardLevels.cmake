@@ -7,12 +7,17 @@ set(shard_levels x86-64-v3 x86-64-v4)
 
 # shard_levels_possible(RESULT): whether the option is on by default.
 function(shard_levels_possible result)
-  get_target_property(kokkos_options Kokkos::kokkos INTERFACE_COMPILE_OPTIONS)
-  get_target_property(kokkos_core_options Kokkos::kokkoscore INTERFACE_COMPILE_OPTIONS)
+  set(options "${CMAKE_CXX_FLAGS} $ENV{CXXFLAGS}")
+  foreach(part Kokkos::kokkos Kokkos::kokkoscore)
+    if(TARGET ${part})
+      get_target_property(of_part ${part} INTERFACE_COMPILE_OPTIONS)
+      string(APPEND options " ${of_part}")
+    endif()
+  endforeach()
   set(${result} OFF PARENT_SCOPE)
   if(BUILD_SHARED_LIBS AND CMAKE_SYSTEM_NAME STREQUAL "Linux" AND CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64"
      AND CMAKE_CXX_COMPILER_ID MATCHES "GNU|Clang" AND NOT Kokkos_ENABLE_CUDA AND NOT Kokkos_ENABLE_HIP AND NOT SHARD_COMPILE_ONLY
-     AND NOT SHARD_SANITIZE AND NOT "${CMAKE_CXX_FLAGS} $ENV{CXXFLAGS} ${kokkos_options} ${kokkos_core_options}" MATCHES "-m(arch|avx)|-xHost")
+     AND NOT SHARD_SANITIZE AND NOT options MATCHES "-m(arch|avx)|-xHost")
     set(${result} ON PARENT_SCOPE)
   endif()
 endfunction()
