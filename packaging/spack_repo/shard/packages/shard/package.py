@@ -62,6 +62,8 @@ class Shard(CMakePackage):
     def cmake_args(self):
         args = [
             self.define_from_variant("BUILD_SHARED_LIBS", "shared"),
+            # Spack's compilers are called with the target's -march
+            self.define("SHARD_PROCESSOR_LEVELS", False),
             self.define_from_variant("SHARD_ENABLE_NCCL", "nccl"),
             self.define_from_variant("SHARD_ENABLE_RCCL", "rccl"),
             self.define_from_variant("SHARD_ENABLE_NETCDF", "netcdf"),
