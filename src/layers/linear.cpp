@@ -132,19 +132,29 @@ struct ProductTiles {
   void store(const T* sums, index_t rows, T* to, const index_t* column, index_t count) const {
     constexpr int lines = Interleaved<T>::lines;
     if (p.c_row != 1) {
+      const bool contiguous = are_even(column, count, 1);
       for (index_t i = 0; i < rows; ++i)
-        for (index_t j = 0; j < count; ++j) put(to[i * p.c_row + column[j]], sums[i * columns + j]);
+        if (contiguous)
+          put_row(to + i * p.c_row + column[0], sums + i * columns, count);
+        else
+          for (index_t j = 0; j < count; ++j)
+            put(to[i * p.c_row + column[j]], sums[i * columns + j]);
       return;
     }
     const index_t step = count > 1 ? column[1] - column[0] : 0;
     index_t done       = 0;
-    if (!p.add && are_even(column, count, step)) {
+    if (are_even(column, count, step)) {
       done = rows - rows % lines;
+      T part[group * lines];
       for (index_t j = 0; j < count; j += group)
         for (index_t i = 0; i < done; i += lines) {
+          const index_t some = std::min<index_t>(group, count - j);
           const T* from[lines];
           for (int l = 0; l < lines; ++l) from[l] = sums + (i + l) * columns + j;
-          Interleaved<T>::copy(from, std::min<index_t>(group, count - j), to + i + column[j], step);
+          T* const first = to + i + column[j];
+          Interleaved<T>::copy(from, some, p.add ? part : first, p.add ? lines : step);
+          for (index_t k = 0; p.add && k < some; ++k)
+            for (int l = 0; l < lines; ++l) first[k * step + l] += part[k * lines + l];
         }
     }
     for (; done < rows; done += 2 * group)
@@ -153,6 +163,12 @@ struct ProductTiles {
           put(to[i + column[j]], sums[i * columns + j]);
   }
   void put(T& to, T sum) const { to = p.add ? to + sum : sum; }
+  void put_row(T* to, const T* sums, index_t count) const {
+    if (p.add)
+      for (index_t j = 0; j < count; ++j) to[j] += sums[j];
+    else
+      std::copy_n(sums, count, to);
+  }
 };
 
 /// Sums over rows on a host. A work item sums `width` neighbouring elements, which share cache

@@ -114,6 +114,75 @@ struct LineStrips {
   }
 };
 
+/// A contiguous line, in pieces of a few vectors. A row of a field is too short for strips, whose
+/// statistics would take longer than their values.
+template <class T>
+struct ContiguousLine {
+  static constexpr int width     = 128 / static_cast<int>(sizeof(T));
+  static constexpr index_t block = StripStatistics<T>::block * width;  ///< values summed in T
+  static constexpr T none        = StripStatistics<T>::none;
+
+  const T* x;
+  index_t length;
+
+  T maximum() const {
+    T most[width];
+    std::fill_n(most, width, none);
+    const index_t whole = length - length % width;
+    const auto larger   = [](T a, T b) { return b > a ? b : a; };
+    for (index_t i = 0; i < whole; i += width)
+      for (int j = 0; j < width; ++j) most[j] = larger(most[j], x[i + j]);
+    for (index_t i = whole; i < length; ++i) most[i - whole] = larger(most[i - whole], x[i]);
+    return folded<width>(most, larger);
+  }
+  /// to = exp(x - most); returns the sum. `to` may be x.
+  double exponentials(T most, T* to) const {
+    return sum_pieces(to, [=](index_t, const T* v, T* e, T* part) {
+      for (int j = 0; j < width; ++j) {
+        e[j] = exponential_of_part(v[j] - most);
+        part[j] += e[j];
+      }
+    });
+  }
+  /// to = exp(x - most); returns the sum of `to` times a.
+  double dots(T most, const T* a, T* to) const {
+    return sum_pieces(to, [=, n = length](index_t i, const T* v, T* e, T* part) {
+      T rest[width] = {};
+      if (i + width > n) std::copy(a + i, a + n, rest);
+      const T* const factor = i + width > n ? rest : a + i;
+      for (int j = 0; j < width; ++j) {
+        e[j] = exponential_of_part(v[j] - most);
+        part[j] += e[j] * factor[j];
+      }
+    });
+  }
+
+ private:
+  /// Calls add(i, values from i on, results, sums) for all pieces. Returns the sum of the sums.
+  template <class Add>
+  double sum_pieces(T* to, const Add& add) const {
+    double sum[width] = {};
+    T values[width], result[width];
+    for (index_t first = 0; first < length; first += block) {
+      T part[width]      = {};
+      const index_t last = std::min(length, first + block);
+      index_t i          = first;
+      for (; i + width <= last; i += width) {
+        add(i, x + i, result, part);
+        std::copy_n(result, width, to + i);
+      }
+      if (i < last) {
+        std::copy(x + i, x + last, values);
+        std::fill(values + (last - i), values + width, none);
+        add(i, values, result, part);
+        std::copy_n(result, last - i, to + i);
+      }
+      for (int j = 0; j < width; ++j) sum[j] += static_cast<double>(part[j]);
+    }
+    return folded<width>(sum, [](double a, double b) { return a + b; });
+  }
+};
+
 template <class T>
 struct LineExponentialsStrips {
   LineStrips strips;
@@ -210,6 +279,17 @@ struct LineSoftmaxOfLines {
   void operator()(index_t item) const {
     const auto place = strips.place(item);
     const auto y     = strips.strip(to, place);
+    if (strips.single() && x.stride[4] == 1 && to.stride[4] == 1) {
+      const ContiguousLine<T> line{strips.split.line(x, item).first, strips.split.length};
+      const T most     = line.maximum();
+      const double sum = line.exponentials(most == line.none ? T(0) : most, y.first);
+      statistics[2 * item]     = static_cast<double>(most);
+      statistics[2 * item + 1] = sum;
+      const T inverse          = static_cast<T>(1.0 / sum);
+      T* const e               = y.first;
+      for (index_t i = 0; i < line.length; ++i) e[i] *= inverse;
+      return;
+    }
     StripStatistics<T> found;
     strips.find_statistics(found, place, statistics, strips.strip(x, place), &y);
     const LineStatistics<T> of(strips, place, statistics);
@@ -228,6 +308,17 @@ struct LineDerivativeOfLines {
   void operator()(index_t item) const {
     const auto place  = strips.place(item);
     const auto values = strips.strip(x, place), factors = strips.strip(a, place);
+    if (strips.single() && x.stride[4] == 1 && a.stride[4] == 1 && to.stride[4] == 1) {
+      const ContiguousLine<T> line{values.first, strips.split.length};
+      T* const e      = scratch_values<T>(line.length);
+      const double of = statistics[2 * item + 1];
+      const T dot     = static_cast<T>(
+          line.dots(static_cast<T>(statistics[2 * item]), factors.first, e) / of);
+      const T inverse = static_cast<T>(1.0 / of);
+      T* const b      = strips.strip(to, place).first;
+      for (index_t i = 0; i < line.length; ++i) b[i] = e[i] * inverse * (factors.first[i] - dot);
+      return;
+    }
     const LineStatistics<T> of(strips, place, statistics);
     StripStatistics<T> found;
     std::copy_n(of.most, strip_width, found.most);

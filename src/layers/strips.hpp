@@ -72,12 +72,13 @@ Strip<const T> as_const(const Strip<T>& s) {
   return {s.first, s.along, s.across, s.length, s.count, s.last};
 }
 
-/// Reduces the values of a strip's width to one, by halves, so that compilers vectorise the loops.
-template <class T, class Join>
+/// Reduces the values of a strip's width, or another power of two, to one, by halves, so that
+/// compilers vectorise the loops.
+template <int Width = strip_width, class T, class Join>
 T folded(const T* values, const Join& join) {
-  T joined[strip_width];
-  std::copy_n(values, strip_width, joined);
-  for (int w = strip_width / 2; w > 0; w /= 2)
+  T joined[Width];
+  std::copy_n(values, Width, joined);
+  for (int w = Width / 2; w > 0; w /= 2)
     for (int j = 0; j < w; ++j) joined[j] = join(joined[j], joined[j + w]);
   return joined[0];
 }
