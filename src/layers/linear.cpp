@@ -66,6 +66,14 @@ struct ProductTiles {
                             EvenRows{columns}, terms, to, BlockSumRows<T>{to, columns});
       }
     }
+    if (stores_together(tile0, some)) {
+      T* const to = p.c + row0 * p.c_row + p.c_column.at(tile0 * columns);
+      for (index_t i = 0; i < rows; ++i)
+        for (index_t t = 0; t < some; ++t)
+          put_row(to + i * p.c_row + t * columns, sums + (t * rows + i) * columns,
+                  std::min<index_t>(columns, p.columns - (tile0 + t) * columns));
+      return;
+    }
     for (index_t t = 0; t < some; ++t) {
       const index_t count = list(p.c_column, tile0 + t, column);
       store(sums + t * rows * columns, rows, p.c + row0 * p.c_row, column, count);
@@ -76,6 +84,16 @@ struct ProductTiles {
   static bool are_even(const index_t* offsets, index_t count, index_t step) {
     for (index_t i = 1; i < count; ++i)
       if (offsets[i] - offsets[i - 1] != step) return false;
+    return true;
+  }
+
+  /// Whether the columns of some tiles are contiguous and its rows are far apart: a row of all tiles
+  /// is then stored at once, because each row is on another page.
+  bool stores_together(index_t tile0, index_t some) const {
+    const index_t first = tile0 * columns, last = std::min(first + some * columns, p.columns) - 1;
+    if (p.c_row == 1) return false;
+    for (index_t j = first; j < last; ++j)
+      if (p.c_column.at(j + 1) - p.c_column.at(j) != 1) return false;
     return true;
   }
 
@@ -132,13 +150,8 @@ struct ProductTiles {
   void store(const T* sums, index_t rows, T* to, const index_t* column, index_t count) const {
     constexpr int lines = Interleaved<T>::lines;
     if (p.c_row != 1) {
-      const bool contiguous = are_even(column, count, 1);
       for (index_t i = 0; i < rows; ++i)
-        if (contiguous)
-          put_row(to + i * p.c_row + column[0], sums + i * columns, count);
-        else
-          for (index_t j = 0; j < count; ++j)
-            put(to[i * p.c_row + column[j]], sums[i * columns + j]);
+        for (index_t j = 0; j < count; ++j) put(to[i * p.c_row + column[j]], sums[i * columns + j]);
       return;
     }
     const index_t step = count > 1 ? column[1] - column[0] : 0;

@@ -114,8 +114,8 @@ struct LineStrips {
   }
 };
 
-/// A contiguous line, in pieces of a few vectors. A row of a field is too short for strips, whose
-/// statistics would take longer than their values.
+/// A contiguous line, whose sums are those of a few vectors. A row of a field is too short for
+/// strips, whose statistics would take longer than their values.
 template <class T>
 struct ContiguousLine {
   static constexpr int width     = 128 / static_cast<int>(sizeof(T));
@@ -132,54 +132,39 @@ struct ContiguousLine {
     const auto larger   = [](T a, T b) { return b > a ? b : a; };
     for (index_t i = 0; i < whole; i += width)
       for (int j = 0; j < width; ++j) most[j] = larger(most[j], x[i + j]);
-    for (index_t i = whole; i < length; ++i) most[i - whole] = larger(most[i - whole], x[i]);
-    return folded<width>(most, larger);
+    T last = none;
+    for (index_t i = whole; i < length; ++i) last = larger(last, x[i]);
+    return larger(folded<width>(most, larger), last);
   }
-  /// to = exp(x - most); returns the sum. `to` may be x.
-  double exponentials(T most, T* to) const {
-    return sum_pieces(to, [=](index_t, const T* v, T* e, T* part) {
-      for (int j = 0; j < width; ++j) {
-        e[j] = exponential_of_part(v[j] - most);
-        part[j] += e[j];
-      }
-    });
+  /// to = exp(x - most), which may be x
+  void exponentials(T most, T* to) const {
+    for (index_t i = 0; i < length; ++i) to[i] = exponential_of_part(x[i] - most);
   }
-  /// to = exp(x - most); returns the sum of `to` times a.
-  double dots(T most, const T* a, T* to) const {
-    return sum_pieces(to, [=, n = length](index_t i, const T* v, T* e, T* part) {
-      T rest[width] = {};
-      if (i + width > n) std::copy(a + i, a + n, rest);
-      const T* const factor = i + width > n ? rest : a + i;
-      for (int j = 0; j < width; ++j) {
-        e[j] = exponential_of_part(v[j] - most);
-        part[j] += e[j] * factor[j];
-      }
-    });
+  /// The sum of x, times `a` unless it is null.
+  double sum(const T* a) const {
+    double all = 0.0;
+    for (index_t first = 0; first < length; first += block) {
+      const index_t count = std::min(length - first, block);
+      all += a == nullptr ? sum_block(count, [v = x + first](index_t i) { return v[i]; })
+                          : sum_block(count, [v = x + first, f = a + first](index_t i) {
+                              return v[i] * f[i];
+                            });
+    }
+    return all;
   }
 
  private:
-  /// Calls add(i, values from i on, results, sums) for all pieces. Returns the sum of the sums.
-  template <class Add>
-  double sum_pieces(T* to, const Add& add) const {
-    double sum[width] = {};
-    T values[width], result[width];
-    for (index_t first = 0; first < length; first += block) {
-      T part[width]      = {};
-      const index_t last = std::min(length, first + block);
-      index_t i          = first;
-      for (; i + width <= last; i += width) {
-        add(i, x + i, result, part);
-        std::copy_n(result, width, to + i);
-      }
-      if (i < last) {
-        std::copy(x + i, x + last, values);
-        std::fill(values + (last - i), values + width, none);
-        add(i, values, result, part);
-        std::copy_n(result, last - i, to + i);
-      }
-      for (int j = 0; j < width; ++j) sum[j] += static_cast<double>(part[j]);
-    }
-    return folded<width>(sum, [](double a, double b) { return a + b; });
+  template <class Term>
+  static double sum_block(index_t count, const Term& term) {
+    T part[width]       = {};
+    double lanes[width] = {};
+    const index_t whole = count - count % width;
+    for (index_t i = 0; i < whole; i += width)
+      for (int j = 0; j < width; ++j) part[j] += term(i + j);
+    for (int j = 0; j < width; ++j) lanes[j] = static_cast<double>(part[j]);
+    double rest = 0.0;
+    for (index_t i = whole; i < count; ++i) rest += static_cast<double>(term(i));
+    return folded<width>(lanes, [](double a, double b) { return a + b; }) + rest;
   }
 };
 
@@ -281,12 +266,13 @@ struct LineSoftmaxOfLines {
     const auto y     = strips.strip(to, place);
     if (strips.single() && x.stride[4] == 1 && to.stride[4] == 1) {
       const ContiguousLine<T> line{strips.split.line(x, item).first, strips.split.length};
-      const T most     = line.maximum();
-      const double sum = line.exponentials(most == line.none ? T(0) : most, y.first);
+      const T most = line.maximum();
+      T* const e   = y.first;
+      line.exponentials(most == line.none ? T(0) : most, e);
+      const double sum         = ContiguousLine<T>{e, line.length}.sum(nullptr);
       statistics[2 * item]     = static_cast<double>(most);
       statistics[2 * item + 1] = sum;
       const T inverse          = static_cast<T>(1.0 / sum);
-      T* const e               = y.first;
       for (index_t i = 0; i < line.length; ++i) e[i] *= inverse;
       return;
     }
@@ -312,8 +298,8 @@ struct LineDerivativeOfLines {
       const ContiguousLine<T> line{values.first, strips.split.length};
       T* const e      = scratch_values<T>(line.length);
       const double of = statistics[2 * item + 1];
-      const T dot     = static_cast<T>(
-          line.dots(static_cast<T>(statistics[2 * item]), factors.first, e) / of);
+      line.exponentials(static_cast<T>(statistics[2 * item]), e);
+      const T dot = static_cast<T>(ContiguousLine<T>{e, line.length}.sum(factors.first) / of);
       const T inverse = static_cast<T>(1.0 / of);
       T* const b      = strips.strip(to, place).first;
       for (index_t i = 0; i < line.length; ++i) b[i] = e[i] * inverse * (factors.first[i] - dot);

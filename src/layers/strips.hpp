@@ -76,11 +76,13 @@ Strip<const T> as_const(const Strip<T>& s) {
 /// compilers vectorise the loops.
 template <int Width = strip_width, class T, class Join>
 T folded(const T* values, const Join& join) {
-  T joined[Width];
-  std::copy_n(values, Width, joined);
-  for (int w = Width / 2; w > 0; w /= 2)
-    for (int j = 0; j < w; ++j) joined[j] = join(joined[j], joined[j + w]);
-  return joined[0];
+  if constexpr (Width == 1) {
+    return values[0];
+  } else {
+    T joined[Width / 2];
+    for (int j = 0; j < Width / 2; ++j) joined[j] = join(values[j], values[j + Width / 2]);
+    return folded<Width / 2>(joined, join);
+  }
 }
 template <class T>
 T sum_of(const T* values) {
