@@ -47,9 +47,10 @@ struct GeluFunction {
   }
   template <class T>
   KOKKOS_FORCEINLINE_FUNCTION T derivative(T a, T x) const {
-    KOKKOS_IF_ON_DEVICE((constexpr T inverse_root_two_pi = static_cast<T>(0.39894228040143267794);
-                         const T phi = T(0.5) * Kokkos::erfc(-x * inverse_root_two<T>);
-                         return a * (phi + x * (inverse_root_two_pi * Kokkos::exp(T(-0.5) * x * x)));))
+    KOKKOS_IF_ON_DEVICE(
+        (constexpr T inverse_root_two_pi = static_cast<T>(0.39894228040143267794);
+         const T phi                     = T(0.5) * Kokkos::erfc(-x * inverse_root_two<T>);
+         return a * (phi + x * (inverse_root_two_pi * Kokkos::exp(T(-0.5) * x * x)));))
     KOKKOS_IF_ON_HOST((return a * NormalPart<T>(x).slope();))
   }
   template <class T>

@@ -177,8 +177,8 @@ struct ChannelNormSumsRows {
 
   void operator()(index_t item) const {
     const index_t groups = (x.channels + together - 1) / together, n = item / groups,
-                  first_channel = item % groups * together,
-                  some          = std::min(together, x.channels - first_channel);
+                  first_channel       = item % groups * together,
+                  some                = std::min(together, x.channels - first_channel);
     double first[together][sum_lanes] = {}, second[together][sum_lanes] = {};
     CellPairs cells;
     for (index_t z = 0; z < x.end[0]; ++z)

@@ -145,10 +145,10 @@ struct ContiguousLine {
     double all = 0.0;
     for (index_t first = 0; first < length; first += block) {
       const index_t count = std::min(length - first, block);
-      all += a == nullptr ? sum_block(count, [v = x + first](index_t i) { return v[i]; })
-                          : sum_block(count, [v = x + first, f = a + first](index_t i) {
-                              return v[i] * f[i];
-                            });
+      all +=
+          a == nullptr
+              ? sum_block(count, [v = x + first](index_t i) { return v[i]; })
+              : sum_block(count, [v = x + first, f = a + first](index_t i) { return v[i] * f[i]; });
     }
     return all;
   }
@@ -299,7 +299,7 @@ struct LineDerivativeOfLines {
       T* const e      = scratch_values<T>(line.length);
       const double of = statistics[2 * item + 1];
       line.exponentials(static_cast<T>(statistics[2 * item]), e);
-      const T dot = static_cast<T>(ContiguousLine<T>{e, line.length}.sum(factors.first) / of);
+      const T dot     = static_cast<T>(ContiguousLine<T>{e, line.length}.sum(factors.first) / of);
       const T inverse = static_cast<T>(1.0 / of);
       T* const b      = strips.strip(to, place).first;
       for (index_t i = 0; i < line.length; ++i) b[i] = e[i] * inverse * (factors.first[i] - dot);

@@ -90,7 +90,7 @@ struct NormMomentsRows {
   /// rows. (mean - p)^2 is at most R times the variance, so few digits cancel.
   void add_unweighted(index_t item) const {
     const index_t n = item / x.channels, c = item % x.channels, step = x.stride[4];
-    const auto count = static_cast<double>(x.cells());
+    const auto count        = static_cast<double>(x.cells());
     double shift[sum_lanes] = {}, sum[sum_lanes] = {}, squares[sum_lanes] = {};
     if (count > 0) add_row(shift, x.end[2], Difference{&x.at(n, c, 0, 0, 0), step, 0.0});
     const double pivot = count > 0 ? add_lanes(shift) / static_cast<double>(x.end[2]) : 0.0;

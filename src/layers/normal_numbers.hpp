@@ -42,14 +42,15 @@ class NormalNumbers {
     for (index_t i = 0; i < count; ++i) {
       const std::uint64_t index = 2 * (first + static_cast<std::uint64_t>(i));
       const std::uint64_t n     = (counter_hash(key, index) >> 11) + 1;  // 2^53 u
-      const double high = Kokkos::bit_cast<double>(n >> 32 | 0x4530000000000000ULL) - 0x1.00000001p84;
-      const auto bits =
-          Kokkos::bit_cast<std::uint64_t>(high + above_2_52(n & 0xffffffffULL));
+      const double high =
+          Kokkos::bit_cast<double>(n >> 32 | 0x4530000000000000ULL) - 0x1.00000001p84;
+      const auto bits = Kokkos::bit_cast<std::uint64_t>(high + above_2_52(n & 0xffffffffULL));
       const std::uint64_t power = (bits - root_half + one) & exponents;
-      fraction_[i] = static_cast<T>(Kokkos::bit_cast<double>(bits - power + one) - 1.0);
-      exponent_[i] = static_cast<T>(above_2_52(power >> 52) - (0x1p52 + 1023 + 53));
+      fraction_[i]             = static_cast<T>(Kokkos::bit_cast<double>(bits - power + one) - 1.0);
+      exponent_[i]             = static_cast<T>(above_2_52(power >> 52) - (0x1p52 + 1023 + 53));
       const std::uint64_t turn = (counter_hash(key, index + 1) >> 11) + (1ULL << 50);
-      turn_[i]    = static_cast<T>((above_2_52(turn & ((1ULL << 51) - 1)) - (0x1p52 + 0x1p50)) * 0x1p-51);
+      turn_[i] =
+          static_cast<T>((above_2_52(turn & ((1ULL << 51) - 1)) - (0x1p52 + 0x1p50)) * 0x1p-51);
       quarter_[i] = static_cast<Bits>(turn >> 51);
     }
   }
@@ -80,8 +81,8 @@ class NormalNumbers {
     } else {
       even = horner(w, T(0.00090673989840326650869), -0.020861528342199968579,
                     0.25366941035710849881, -1.2337005493742193572, 1.0);
-      odd  = horner(w, T(-0.0046021492128141759311), 0.079680217647755413373,
-                    -0.6459634776648117955, 1.5707963219532366854);
+      odd = horner(w, T(-0.0046021492128141759311), 0.079680217647755413373, -0.6459634776648117955,
+                   1.5707963219532366854);
     }
     const T value   = (quarter & 1) != 0 ? turn * odd : even;
     const Bits sign = (quarter + 1) << (sizeof(T) == 8 ? 62 : 30) & FloatBits<T>::sign;

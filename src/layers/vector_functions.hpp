@@ -32,10 +32,10 @@ struct FloatBits<double> {
   static constexpr type bias = 1023, sign = type{1} << 63;
   static constexpr double round =
       0x1.8p52;  ///< x + round has x, rounded to an integer, in its low bits
-  static constexpr double beyond    = 746.0;  ///< exp of it overflows; exp(-beyond) is 0
-  static constexpr double normal    = 708.0;  ///< exp(-normal) isn't denormal
-  static constexpr type up          = 128;        ///< exp(-beyond) 2^up is normal
-  static constexpr double down      = 0x1p-128;   ///< 2^-up
+  static constexpr double beyond    = 746.0;     ///< exp of it overflows; exp(-beyond) is 0
+  static constexpr double normal    = 708.0;     ///< exp(-normal) isn't denormal
+  static constexpr type up          = 128;       ///< exp(-beyond) 2^up is normal
+  static constexpr double down      = 0x1p-128;  ///< 2^-up
   static constexpr double log2_e    = 1.4426950408889634;
   static constexpr double ln_2_high = 0x1.62e42fefap-1, ln_2_low = 0x1.cf79abc9e3b3ap-40;
 };
@@ -124,9 +124,9 @@ struct ScaledPower {
     T rest;
     if constexpr (adds_exact_products) {
       rest = multiplied_and_added(-n * B::ln_2_high, half, x);  // n ln_2_high is exact
-    } else {  // Dekker's product
+    } else {                                                    // Dekker's product
       constexpr int low_bits = sizeof(T) == 8 ? 27 : 12;
-      const T high  = Kokkos::bit_cast<T>(bits_of(half) >> low_bits << low_bits), low = half - high;
+      const T high = Kokkos::bit_cast<T>(bits_of(half) >> low_bits << low_bits), low = half - high;
       const T lacks = ((T(-2) * high * high - square) - T(4) * high * low) - T(2) * low * low;
       rest          = (square - n * B::ln_2_high) + lacks;
     }
@@ -175,7 +175,7 @@ KOKKOS_FORCEINLINE_FUNCTION T sigmoid(T x) {
 template <class T>
 struct NormalPart {
   static constexpr bool is_double = sizeof(T) == 8;
-  static constexpr T end = is_double ? T(39) : T(15);  ///< Phi(-end) is 0
+  static constexpr T end          = is_double ? T(39) : T(15);  ///< Phi(-end) is 0
 
   T x, size, tail, bell;  ///< size = |x|; Phi(-size) and exp(-x^2 / 2), both times 2^up
 
@@ -196,10 +196,9 @@ struct NormalPart {
                     -0.70773413644408624085, 0.8480339210780034784);
     else
       tail = horner(multiplied_and_added(T(1.5), T(-10), s), T(-0.000016852161246882724997),
-                    0.000069625717101105765746, 0.0002272648351325845947,
-                    -0.0014204419047435085974, -0.00068617418274459775731, 0.02679050546782716325,
-                    -0.12145222498797574716, 0.32899555045651337779, -0.6296958602842157317,
-                    0.89394092437745498079);
+                    0.000069625717101105765746, 0.0002272648351325845947, -0.0014204419047435085974,
+                    -0.00068617418274459775731, 0.02679050546782716325, -0.12145222498797574716,
+                    0.32899555045651337779, -0.6296958602842157317, 0.89394092437745498079);
     bell = ScaledPower<T>::of_square(size).raised();
     tail = bell * (s * tail);
   }

@@ -47,7 +47,7 @@ template <class T>
 void check(double most) {
   constexpr T infinity = std::numeric_limits<T>::infinity(),
               nan      = std::numeric_limits<T>::quiet_NaN();
-  const auto negative = [](const auto& f) { return [&f](auto x) { return f(-std::abs(x)); }; };
+  const auto negative  = [](const auto& f) { return [&f](auto x) { return f(-std::abs(x)); }; };
   EXPECT_LE(worst<T>(negative([](T x) { return exponential(x); }),
                      negative([](long double x) { return std::exp(x); })),
             most);
@@ -57,9 +57,10 @@ void check(double most) {
   EXPECT_LE(worst<T>([](T x) { return tanh_of(x); }, [](long double x) { return std::tanh(x); }),
             most);
   const auto below = [](long double x) { return 0.5L * std::erfc(-x / std::sqrt(2.0L)); };
-  EXPECT_LE(worst<T>([](T x) { return NormalPart<T>(x).product(); },
-                     [&](long double x) { return std::isinf(x * x) ? std::max(x, 0.0L) : x * below(x); }),
-            3.5 * most);
+  EXPECT_LE(
+      worst<T>([](T x) { return NormalPart<T>(x).product(); },
+               [&](long double x) { return std::isinf(x * x) ? std::max(x, 0.0L) : x * below(x); }),
+      3.5 * most);
   // the derivative has a zero at -0.75
   EXPECT_LE(worst<T>([](T x) { return x > T(-0.6) ? NormalPart<T>(x).slope() : T(1); },
                      [&](long double x) {
@@ -122,7 +123,7 @@ void check_normal(double most) {
     const long double exact = normal_number(key, begin + i);
     const T size            = static_cast<T>(std::abs(exact));
     const double unit       = static_cast<double>(std::nextafter(size, T(1e9)) - size);
-    worst = std::max(worst, static_cast<double>(std::abs(all[i] - exact)) / unit);
+    worst                   = std::max(worst, static_cast<double>(std::abs(all[i] - exact)) / unit);
     numbers.draw(key, begin + i, 1, drawn);
     EXPECT_EQ(drawn[0], all[i]);
   }
