@@ -99,8 +99,8 @@ struct SigmoidFunction {
   }
   template <class T>
   KOKKOS_FORCEINLINE_FUNCTION T derivative(T a, T x) const {
-    const T s = value(x);
-    return a * (s * (T(1) - s));
+    const T e = exponential(-magnitude(x)), sum = T(1) + e;
+    return a * (e / (sum * sum));  // s (1 - s)
   }
 };
 
