@@ -57,6 +57,17 @@ struct GeluFunction {
   static constexpr T inverse_root_two = static_cast<T>(0.70710678118654752440);
 };
 
+/// The same; the value of a float is accurate to 1e-6 only.
+struct GeluFastFunction : GeluFunction {
+  template <class T>
+  KOKKOS_FORCEINLINE_FUNCTION T value(T x) const {
+    if constexpr (sizeof(T) == 4)
+      return gelu_fit(x);
+    else
+      return GeluFunction::value(x);
+  }
+};
+
 /// x (1 + tanh u) / 2 = x sigmoid(2 u), which has all its digits where it is small.
 struct GeluTanhFunction {
   template <class T>
@@ -201,6 +212,7 @@ void with_function(Activation f, T figure, const Use& use) {
     case Activation::silu: return use(SiluFunction{});
     case Activation::gelu: return use(GeluFunction{});
     case Activation::gelu_tanh: return use(GeluTanhFunction{});
+    case Activation::gelu_fast: return use(GeluFastFunction{});
     case Activation::tanh: return use(TanhFunction{});
     case Activation::sigmoid: return use(SigmoidFunction{});
   }

@@ -168,6 +168,18 @@ struct ContiguousLine {
   }
 };
 
+/// Prefetches the line after a line, whose values are computed meanwhile.
+template <class T>
+void prefetch(const T* from, index_t count) {
+#if defined(__GNUC__)
+  const index_t few = std::min(count, index_t{1024});
+  for (index_t i = 0; i < few; i += 64 / static_cast<index_t>(sizeof(T)))
+    __builtin_prefetch(from + i);
+#else
+  static_cast<void>(from), static_cast<void>(count);
+#endif
+}
+
 template <class T>
 struct LineExponentialsStrips {
   LineStrips strips;
@@ -268,6 +280,7 @@ struct LineSoftmaxOfLines {
       const ContiguousLine<T> line{strips.split.line(x, item).first, strips.split.length};
       const T most = line.maximum();
       T* const e   = y.first;
+      prefetch(line.x + line.length, line.length);
       line.exponentials(most == line.none ? T(0) : most, e);
       const double sum         = ContiguousLine<T>{e, line.length}.sum(nullptr);
       statistics[2 * item]     = static_cast<double>(most);
@@ -296,7 +309,9 @@ struct LineDerivativeOfLines {
     const auto values = strips.strip(x, place), factors = strips.strip(a, place);
     if (strips.single() && x.stride[4] == 1 && a.stride[4] == 1 && to.stride[4] == 1) {
       const ContiguousLine<T> line{values.first, strips.split.length};
-      T* const e      = scratch_values<T>(line.length);
+      T* const e = scratch_values<T>(line.length);
+      prefetch(line.x + line.length, line.length);
+      prefetch(factors.first + line.length, line.length);
       const double of = statistics[2 * item + 1];
       line.exponentials(static_cast<T>(statistics[2 * item]), e);
       const T dot     = static_cast<T>(ContiguousLine<T>{e, line.length}.sum(factors.first) / of);

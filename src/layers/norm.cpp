@@ -113,7 +113,7 @@ struct NormSlotRows {
   void operator()(index_t slot) const {
     const Block<const T>& x = moments.x;
     const SlotRange r       = apply.groups.range(slot, x.batch, x.channels);
-    const index_t rows = r.c0 < r.c1 ? apply.split.items() / (x.batch * x.channels) : 0;
+    const index_t rows      = r.c0 < r.c1 ? apply.split.items() / (x.batch * x.channels) : 0;
     Moments own, all;
     for (index_t n = r.n0; n < r.n1; ++n)
       for (index_t c = r.c0; c < r.c1; ++c) {
@@ -137,12 +137,11 @@ void NormKernels<Space, T>::norm_slots(const Space& space, const Block<T>& y,
                                        const NormRows& rows, double eps, double correction) {
   if constexpr (is_host_v<Space>)
     launch("shard::norm", space, groups.slots(x.batch),
-           NormSlotRows<T>{
-               {moments, x, rows},
-               {RowSplit::of(space, y), y, x, statistics, weight, bias, groups},
-               statistics,
-               eps,
-               correction});
+           NormSlotRows<T>{{moments, x, rows},
+                           {RowSplit::of(space, y), y, x, statistics, weight, bias, groups},
+                           statistics,
+                           eps,
+                           correction});
 }
 
 template <class Space, class T>

@@ -94,7 +94,7 @@ struct NormMomentsRows {
     const auto count        = static_cast<double>(x.cells());
     double shift[sum_lanes] = {}, sum[sum_lanes] = {}, squares[sum_lanes] = {};
     if (count > 0) add_row(shift, x.end[2], Difference{&x.at(n, c, 0, 0, 0), step, 0.0});
-    const double pivot = count > 0 ? add_lanes(shift) / static_cast<double>(x.end[2]) : 0.0;
+    const double pivot    = count > 0 ? add_lanes(shift) / static_cast<double>(x.end[2]) : 0.0;
     const index_t quarter = step == 1 ? x.end[1] / streams : 0;
     for (index_t z = 0; z < x.end[0]; ++z) {
       for (index_t y = 0; y < quarter; ++y)
@@ -114,7 +114,8 @@ struct NormMomentsRows {
 
   /// Adds rows that are `apart`, a few values of each in turn, because one stream of loads uses a
   /// part of a core's bandwidth only.
-  void add_streams(const T* first, index_t apart, double pivot, double* sum, double* squares) const {
+  void add_streams(const T* first, index_t apart, double pivot, double* sum,
+                   double* squares) const {
     const index_t whole = x.end[2] - x.end[2] % sum_lanes;
     for (index_t i = 0; i < whole; i += sum_lanes)
       for (int s = 0; s < streams; ++s) {

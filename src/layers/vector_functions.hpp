@@ -229,6 +229,18 @@ struct NormalPart {
   }
 };
 
+/// x Phi(x) = max(x, 0) - |x| (1/2 - |x| r(x^2)) to an absolute error of 1e-6. r is a quotient of
+/// polynomials by weighted least squares, nearly minimax, up to |x| = 5.4, beyond which the second
+/// term is less than 1e-6.
+KOKKOS_FORCEINLINE_FUNCTION float gelu_fit(float x) {
+  const float size = -not_below(-magnitude(x), 5.4F), w = size * size;
+  const float p = horner(w, 2.278002636617994e-08F, 6.487589813586586e-06, 1.7609306891053252e-04,
+                         4.721387493895551e-03, 3.4476722653320586e-02, 3.989420616717019e-01);
+  const float q = horner(w, 1.2085375020485236e-06F, 7.64453105006218e-05, 1.924552296194391e-03,
+                         2.9018896238317823e-02, 2.5308466610401703e-01, 1.0);
+  return (x < 0.0F ? 0.0F : x) - size * (0.5F - size * p / q);
+}
+
 /// tanh(x) = 1 - 2 e / (1 + e), e = exp(-2 |x|), with the sign of x. Near 0, where this cancels, it
 /// is an odd polynomial (a Chebyshev fit in 50 digits).
 template <class T>

@@ -212,8 +212,8 @@ struct SquaresKernel {
 /// because one stream of loads uses a part of a core's bandwidth only.
 template <class T>
 struct SquaresPieces {
-  static constexpr int streams        = 4;
-  static constexpr index_t line       = 64 / static_cast<index_t>(sizeof(T)), ahead = 16 * line;
+  static constexpr int streams  = 4;
+  static constexpr index_t line = 64 / static_cast<index_t>(sizeof(T)), ahead = 16 * line;
   double* sums;
   const T* values;
   index_t count, piece;
@@ -227,8 +227,8 @@ struct SquaresPieces {
         return v * v;
       });
     };
-    const index_t all  = last > first ? last - first : 0;
-    const index_t part = all / (streams * sum_lanes) * sum_lanes;
+    const index_t all    = last > first ? last - first : 0;
+    const index_t part   = all / (streams * sum_lanes) * sum_lanes;
     const T* const begin = values + first;
     for (index_t i = 0; i < part; i += sum_lanes)
       for (int s = 0; s < streams; ++s) {

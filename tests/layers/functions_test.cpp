@@ -135,6 +135,18 @@ TEST(VectorFunctions, NormalNumbersAreThoseOfTheCLibrary) {
   check_normal<float>(5.0);
 }
 
+TEST(VectorFunctions, FastGeluHasAnAbsoluteError) {
+  for (int i = -80000; i <= 80000; ++i) {
+    const float x         = static_cast<float>(i) * 1e-4F;
+    const long double phi = 0.5L * std::erfc(-x / std::sqrt(2.0L));
+    EXPECT_NEAR(gelu_fit(x), static_cast<double>(x * phi), 1e-6) << x;
+  }
+  constexpr float infinity = std::numeric_limits<float>::infinity();
+  EXPECT_EQ(gelu_fit(infinity), infinity);
+  EXPECT_NEAR(gelu_fit(-infinity), 0.0F, 1e-6);
+  EXPECT_NE(gelu_fit(std::nanf("")), gelu_fit(std::nanf("")));
+}
+
 TEST(VectorFunctions, AreTheCLibrarys) {
   check_parts<double>(2.0);
   check_parts<float>(2.0);

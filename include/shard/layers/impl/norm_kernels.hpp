@@ -70,7 +70,8 @@ inline constexpr int statistics_per_slot = 3;
 template <class Space, class T>
 struct NormKernels : RequireLayerKernels<Space> {
   /// Moments of each (batch, channel). On a host in double, in sum_lanes interleaved sums; weighted
-  /// ones in two passes. On a device one pass; `parts` has three numbers for each of the CellPieces.
+  /// ones in two passes. On a device one pass; `parts` has three numbers for each of the
+  /// CellPieces.
   static void moments(const Space& space, double* moments, const Block<const T>& x,
                       const NormRows& rows, double* parts);
   /// On a device: the statistics of each slot from the moments of each (batch, channel), if each
@@ -91,8 +92,8 @@ struct NormKernels : RequireLayerKernels<Space> {
   static void apply(const Space& space, const Block<T>& y, const Block<const T>& x,
                     const double* statistics, const T* weight, const T* bias,
                     const NormGroups& groups);
-  /// On a host: `moments`, the statistics of slots that are on this rank alone, and `apply`, slot by
-  /// slot, so that a slot's values are still in the cache. The same bits as one after the other.
+  /// On a host: `moments`, the statistics of slots that are on this rank alone, and `apply`, slot
+  /// by slot, so that a slot's values are still in the cache. The same bits as one after the other.
   static void norm_slots(const Space& space, const Block<T>& y, const Block<const T>& x,
                          double* moments, double* statistics, const T* weight, const T* bias,
                          const NormGroups& groups, const NormRows& rows, double eps,

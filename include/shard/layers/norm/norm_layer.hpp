@@ -223,8 +223,8 @@ bool norm_slots(const Space& space, State& state, const NormOptions& norm, const
                                       state.groups, state.rows(X::rank), norm.eps,
                                       state.correction);
     if (state.total == 0.0)
-      state.total = state.plane * static_cast<double>(x.extent(0) * x.extent(1)) /
-                    static_cast<double>(slots);
+      state.total =
+          state.plane * static_cast<double>(x.extent(0) * x.extent(1)) / static_cast<double>(slots);
     mark_written(space, y);
     return true;
   } else {
