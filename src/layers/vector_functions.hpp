@@ -91,17 +91,21 @@ inline constexpr bool adds_exact_products = true;
 inline constexpr bool adds_exact_products = false;
 #endif
 
-/// exp(r) of |r| <= ln 2 / 2: 1 + r + r^2 times a Chebyshev fit of the rest in 50 digits.
+/// (exp(r) - 1) / r of |r| <= ln 2 / 2: 1 + r times a Chebyshev fit of the rest in 50 digits.
 template <class T>
-KOKKOS_FORCEINLINE_FUNCTION T exp_polynomial(T r) {
+KOKKOS_FORCEINLINE_FUNCTION T exp_factor(T r) {
   if constexpr (sizeof(T) == 8)
     return horner(r, T(2.0914717341716375952e-9), 2.5105259538448493419e-8,
                   2.7557273570102139673e-7, 2.7557255297969644392e-6, 2.4801587325605322782e-5,
                   1.9841269874901259234e-4, 1.3888888888883731828e-3, 8.3333333333261120526e-3,
-                  4.1666666666666669767e-2, 1.6666666666666671008e-1, 0.5, 1.0, 1.0);
+                  4.1666666666666669767e-2, 1.6666666666666671008e-1, 0.5, 1.0);
   else
     return horner(r, T(1.3926213466332443e-3), 8.3632029715758549e-3, 4.1666554437685939e-2,
-                  1.6666576845993976e-1, 0.5, 1.0, 1.0);
+                  1.6666576845993976e-1, 0.5, 1.0);
+}
+template <class T>
+KOKKOS_FORCEINLINE_FUNCTION T exp_polynomial(T r) {
+  return multiplied_and_added(T(1), r, exp_factor(r));
 }
 
 /// exp(x) = p 2^n, where shifted = n + FloatBits::round.
@@ -241,24 +245,17 @@ KOKKOS_FORCEINLINE_FUNCTION float gelu_fit(float x) {
   return (x < 0.0F ? 0.0F : x) - size * (0.5F - size * p / q);
 }
 
-/// tanh(x) = 1 - 2 e / (1 + e), e = exp(-2 |x|), with the sign of x. Near 0, where this cancels, it
-/// is an odd polynomial (a Chebyshev fit in 50 digits).
+/// tanh(x) = -e / (2 + e), e = exp(-2 |x|) - 1 without cancellation, with the sign of x.
 template <class T>
 KOKKOS_FORCEINLINE_FUNCTION T tanh_fit(T x) {
-  const T size = magnitude(x), e = exponential(T(-2) * size);
-  const T far    = T(1) - T(2) * e / (T(1) + e);
-  const T square = x * x;
-  T p;
-  if constexpr (sizeof(T) == 8)
-    p = horner(square, T(-0.000020619991569368582264), 0.000085139229126171602047,
-               -0.00023465154066026223894, 0.00058894204157954450086, -0.0014556631208771447821,
-               0.0035921105508989833129, -0.0088632344118062875081, 0.021869488494320198351,
-               -0.053968253967449511708, 0.13333333333332729097, -0.33333333333333332582);
-  else
-    p = horner(square, T(-0.006615754700143144961), 0.021312744500985254276,
-               -0.053910066514344587502, 0.133331176166898393, -0.33333332045208290726);
-  const T near = x + x * square * p, away = x < T(0) ? -far : far;
-  return size < T(0.55) ? near : away;
+  using B         = FloatBits<T>;
+  const T y       = not_below(T(-2) * magnitude(x), T(64));  // beyond, it is 1
+  const T shifted = multiplied_and_added(B::round, y, B::log2_e), n = shifted - B::round;
+  const T r = multiplied_and_added(multiplied_and_added(y, -n, B::ln_2_high), -n, B::ln_2_low);
+  const T power = power_of_two(shifted);
+  const T e     = multiplied_and_added(power - T(1), power, r * exp_factor(r));
+  const T size  = -e / (T(2) + e);
+  return Kokkos::bit_cast<T>(bits_of(size) | (bits_of(x) & B::sign));
 }
 
 template <class T>
