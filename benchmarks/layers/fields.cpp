@@ -126,6 +126,7 @@ void add_fields(Cases& cases, bool large) {
                 {"silu/float/-", stateless<float>(shard::SiLU{})},
                 {"gelu/float/-", stateless<float>(shard::GELU{})},
                 {"gelu/double/-", stateless<double>(shard::GELU{})},
+                {"gelu_fast/float/-", stateless<float>(shard::GELU{shard::GeluForm::fast})},
                 {"gelu_tanh/float/-", stateless<float>(shard::GELU{shard::GeluForm::tanh})},
                 {"tanh/float/-", stateless<float>(shard::Tanh{})},
                 {"sigmoid/float/-", stateless<float>(shard::Sigmoid{})},

@@ -217,7 +217,7 @@ def field_case(op, extents):
     """Of layers of one field: function, inputs, parameters."""
     target = torch.rand(*extents)
     plain = {
-        "relu": F.relu, "leaky_relu": F.leaky_relu, "silu": F.silu, "gelu": F.gelu, "tanh": torch.tanh,
+        "relu": F.relu, "leaky_relu": F.leaky_relu, "silu": F.silu, "gelu": F.gelu, "gelu_fast": F.gelu, "tanh": torch.tanh,
         "sigmoid": torch.sigmoid, "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
         "softmax": lambda x: F.softmax(x, 1), "softmax_rows": lambda x: F.softmax(x, 2),
         "softmax_columns": lambda x: F.softmax(x, 3), "dropout": lambda x: F.dropout(x, 0.1),

@@ -41,39 +41,52 @@ struct SiluFunction {
 /// x Phi(x), Phi(x) = erfc(-x / sqrt 2) / 2, which has all its digits where Phi is small.
 struct GeluFunction {
   template <class T>
-  static constexpr T inverse_root_two = static_cast<T>(0.70710678118654752440);
-
-  template <class T>
   KOKKOS_FORCEINLINE_FUNCTION T value(T x) const {
-    return x * (T(0.5) * erfc_of(-x * inverse_root_two<T>));
+    KOKKOS_IF_ON_DEVICE((return x * (T(0.5) * Kokkos::erfc(-x * inverse_root_two<T>));))
+    KOKKOS_IF_ON_HOST((return NormalPart<T>(x).product();))
   }
   template <class T>
   KOKKOS_FORCEINLINE_FUNCTION T derivative(T a, T x) const {
-    constexpr T inverse_root_two_pi = static_cast<T>(0.39894228040143267794);
-    T bell;  // exp(-x^2 / 2)
-    const T phi = T(0.5) * erfc_of(-x * inverse_root_two<T>, bell);
-    return a * (phi + x * (inverse_root_two_pi * bell));
+    KOKKOS_IF_ON_DEVICE(
+        (constexpr T inverse_root_two_pi = static_cast<T>(0.39894228040143267794);
+         const T phi                     = T(0.5) * Kokkos::erfc(-x * inverse_root_two<T>);
+         return a * (phi + x * (inverse_root_two_pi * Kokkos::exp(T(-0.5) * x * x)));))
+    KOKKOS_IF_ON_HOST((return a * NormalPart<T>(x).slope();))
+  }
+  template <class T>
+  static constexpr T inverse_root_two = static_cast<T>(0.70710678118654752440);
+};
+
+/// The same; the value of a float is accurate to 1e-6 only.
+struct GeluFastFunction : GeluFunction {
+  template <class T>
+  KOKKOS_FORCEINLINE_FUNCTION T value(T x) const {
+    if constexpr (sizeof(T) == 4)
+      return gelu_fit(x);
+    else
+      return GeluFunction::value(x);
   }
 };
 
+/// x (1 + tanh u) / 2 = x sigmoid(2 u), which has all its digits where it is small.
 struct GeluTanhFunction {
   template <class T>
-  static constexpr T root = static_cast<T>(0.79788456080286535588);  ///< sqrt(2 / pi)
+  static constexpr T root = static_cast<T>(1.59576912160573071176);  ///< 2 sqrt(2 / pi)
   template <class T>
   static constexpr T cubic = static_cast<T>(0.044715);
 
   template <class T>
   KOKKOS_FORCEINLINE_FUNCTION T value(T x) const {
-    return T(0.5) * x * (T(1) + tanh_of(inner(x)));
+    return x * sigmoid(twice_inner(x));
   }
   template <class T>
   KOKKOS_FORCEINLINE_FUNCTION T derivative(T a, T x) const {
-    const T t     = tanh_of(inner(x));
+    const T s     = sigmoid(twice_inner(x));
     const T slope = root<T> * (T(1) + T(3) * cubic<T> * x * x);
-    return a * (T(0.5) * (T(1) + t) + T(0.5) * x * (T(1) - t * t) * slope);
+    return a * (s * (T(1) + x * (T(1) - s) * slope));
   }
   template <class T>
-  KOKKOS_FORCEINLINE_FUNCTION T inner(T x) const {
+  KOKKOS_FORCEINLINE_FUNCTION T twice_inner(T x) const {
     return root<T> * (x + cubic<T> * x * x * x);
   }
 };
@@ -97,8 +110,8 @@ struct SigmoidFunction {
   }
   template <class T>
   KOKKOS_FORCEINLINE_FUNCTION T derivative(T a, T x) const {
-    const T s = value(x);
-    return a * (s * (T(1) - s));
+    const T e = exponential(-magnitude(x)), sum = T(1) + e;
+    return a * (e / (sum * sum));  // s (1 - s)
   }
 };
 
@@ -173,10 +186,8 @@ struct ActivationRows {
   F f;
 
   void operator()(index_t item) const {
-    const auto r     = split.row(item);
-    const F function = f;
-    map_line(
-        r.count, [function](T x) { return function.value(x); }, line_of(to, r), line_of(from, r));
+    const auto r = split.row(item);
+    map_line(r.count, ActivationValue<F>{f}, line_of(to, r), line_of(from, r));
   }
 };
 
@@ -188,11 +199,8 @@ struct ActivationDerivativeRows {
   F f;
 
   void operator()(index_t item) const {
-    const auto r     = split.row(item);
-    const F function = f;
-    map_line(
-        r.count, [function](T a, T x) { return function.derivative(a, x); }, line_of(to, r),
-        line_of(factor, r), line_of(from, r));
+    const auto r = split.row(item);
+    map_line(r.count, ActivationSlope<F>{f}, line_of(to, r), line_of(factor, r), line_of(from, r));
   }
 };
 
@@ -204,6 +212,7 @@ void with_function(Activation f, T figure, const Use& use) {
     case Activation::silu: return use(SiluFunction{});
     case Activation::gelu: return use(GeluFunction{});
     case Activation::gelu_tanh: return use(GeluTanhFunction{});
+    case Activation::gelu_fast: return use(GeluFastFunction{});
     case Activation::tanh: return use(TanhFunction{});
     case Activation::sigmoid: return use(SigmoidFunction{});
   }

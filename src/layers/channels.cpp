@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include <algorithm>
+
 #include "device_channels.hpp"
 #include "lanes.hpp"
 #include "launch.hpp"
@@ -143,8 +145,11 @@ struct ChannelNormRows {
   }
 };
 
+/// Sums over the cells of a few channels, which share the statistics of a row.
 template <class T>
 struct ChannelNormSumsRows {
+  static constexpr index_t together = 4;
+  static_assert(strip_width % sum_lanes == 0, "pieces of a row add to the row's sums");
   double* sums;
   Block<const T> dy, x;
   const double* statistics;
@@ -159,25 +164,42 @@ struct ChannelNormSumsRows {
   struct Product {
     const T *dy, *x;
     index_t dy_step, x_step;
-    const double* statistics;
+    const double *mean, *rstd;
     KOKKOS_FUNCTION double operator()(index_t i) const {
       return static_cast<double>(dy[i * dy_step]) *
-             ((static_cast<double>(x[i * x_step]) - statistics[2 * i]) * statistics[2 * i + 1]);
+             ((static_cast<double>(x[i * x_step]) - mean[i]) * rstd[i]);
     }
   };
 
+  static index_t items(const Block<const T>& x) {
+    return x.batch * ((x.channels + together - 1) / together);
+  }
+
   void operator()(index_t item) const {
-    const index_t n = item / x.channels, c = item % x.channels;
-    double first[sum_lanes] = {}, second[sum_lanes] = {};
+    const index_t groups = (x.channels + together - 1) / together, n = item / groups,
+                  first_channel       = item % groups * together,
+                  some                = std::min(together, x.channels - first_channel);
+    double first[together][sum_lanes] = {}, second[together][sum_lanes] = {};
+    CellPairs cells;
     for (index_t z = 0; z < x.end[0]; ++z)
-      for (index_t y = 0; y < x.end[1]; ++y) {
-        const T *a = &dy.at(n, c, z, y, 0), *b = &x.at(n, c, z, y, 0);
-        const index_t cell = ((n * x.end[0] + z) * x.end[1] + y) * x.end[2];
-        add_row(first, x.end[2], Value{a, dy.stride[4]});
-        add_row(second, x.end[2], Product{a, b, dy.stride[4], x.stride[4], statistics + 2 * cell});
-      }
-    sums[2 * item]     = add_lanes(first);
-    sums[2 * item + 1] = add_lanes(second);
+      for (index_t y = 0; y < x.end[1]; ++y)
+        for (index_t begin = 0; begin < x.end[2]; begin += strip_width) {
+          const index_t count = std::min<index_t>(strip_width, x.end[2] - begin);
+          cells.load(statistics + 2 * (((n * x.end[0] + z) * x.end[1] + y) * x.end[2] + begin),
+                     count);
+          for (index_t k = 0; k < some; ++k) {
+            const index_t c = first_channel + k;
+            const T *a = &dy.at(n, c, z, y, begin), *b = &x.at(n, c, z, y, begin);
+            add_row(first[k], count, Value{a, dy.stride[4]});
+            add_row(second[k], count,
+                    Product{a, b, dy.stride[4], x.stride[4], cells.first, cells.second});
+          }
+        }
+    for (index_t k = 0; k < some; ++k) {
+      double* const of = sums + 2 * (n * x.channels + first_channel + k);
+      of[0]            = add_lanes(first[k]);
+      of[1]            = add_lanes(second[k]);
+    }
   }
 };
 
@@ -352,7 +374,7 @@ void ChannelKernels<Space, T>::norm_sums(const Space& space, double* sums, const
                                          const Block<const T>& x, const double* statistics,
                                          double* parts) {
   if constexpr (is_host_v<Space>)
-    launch("shard::layer_norm_sums", space, x.batch * x.channels,
+    launch("shard::layer_norm_sums", space, ChannelNormSumsRows<T>::items(x),
            ChannelNormSumsRows<T>{sums, dy, x, statistics});
   else
     sum_planes("shard::layer_norm_sums", space, ChannelPairTerm<T>{dy, x, statistics}, x, sums,

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include <algorithm>
 #include <cmath>
+#include <type_traits>
 
 #include "elementwise.hpp"
 #include "launch.hpp"
+#include "normal_numbers.hpp"
 #include "shard/base/error.hpp"
 #include "shard/layers/impl/dropout_kernels.hpp"
 #include "shard/layers/parameters.hpp"
@@ -58,6 +61,16 @@ void DropoutKernels<Space, T>::apply(const Space& space, const Block<T>& y, cons
          DropoutKernel<T>{split, y, x, mask, counter_hash(mask.seed, mask.step), least, scale});
 }
 
+/// The index of the first value of a row among all values.
+KOKKOS_FORCEINLINE_FUNCTION std::uint64_t first_index(const DropoutMask& points,
+                                                      const RowSplit::Row& r) {
+  const index_t at[5] = {r.n, r.c, r.z, r.y, r.x};
+  index_t first       = 0;
+  for (int d = 0; d < 5; ++d) first = first * points.extent[d] + points.begin[d] + at[d];
+  return static_cast<std::uint64_t>(first);
+}
+
+/// On a device: the numbers of NormalNumbers by its own functions.
 template <class T>
 struct NormalKernel {
   RowSplit split;
@@ -68,12 +81,10 @@ struct NormalKernel {
   KOKKOS_FUNCTION void operator()(index_t item) const {
     constexpr double two_pi = 6.283185307179586476925;
     const auto r            = split.row(item);
-    const index_t at[5]     = {r.n, r.c, r.z, r.y, r.x};
-    index_t first           = 0;
-    for (int d = 0; d < 5; ++d) first = first * points.extent[d] + points.begin[d] + at[d];
-    const Line<T> y = line_of(to, r);
+    const auto first        = first_index(points, r);
+    const Line<T> y         = line_of(to, r);
     for (index_t i = 0; i < r.count; ++i) {
-      const auto index = 2 * static_cast<std::uint64_t>(first + i);
+      const auto index = 2 * (first + static_cast<std::uint64_t>(i));
       // in (0, 1] and [0, 1)
       const double radius = static_cast<double>((counter_hash(key, index) >> 11) + 1) * 0x1.0p-53;
       const double turn   = static_cast<double>(counter_hash(key, index + 1) >> 11) * 0x1.0p-53;
@@ -83,12 +94,34 @@ struct NormalKernel {
   }
 };
 
+template <class T>
+struct NormalRows {
+  RowSplit split;
+  Block<T> to;
+  DropoutMask points;
+  std::uint64_t key;
+
+  void operator()(index_t item) const {
+    const auto r     = split.row(item);
+    const auto first = first_index(points, r);
+    const Line<T> y  = line_of(to, r);
+    NormalNumbers<T> numbers;
+    T drawn[NormalNumbers<T>::width];
+    for (index_t i = 0; i < r.count; i += NormalNumbers<T>::width) {
+      const index_t count = std::min(NormalNumbers<T>::width, r.count - i);
+      numbers.draw(key, first + static_cast<std::uint64_t>(i), count, drawn);
+      for (index_t j = 0; j < count; ++j) y.cells[(i + j) * y.step] = drawn[j];
+    }
+  }
+};
+
 template <class Space, class T>
 void DropoutKernels<Space, T>::normal(const Space& space, const Block<T>& y,
                                       const DropoutMask& points) {
+  using Kernel         = std::conditional_t<is_host_v<Space>, NormalRows<T>, NormalKernel<T>>;
   const RowSplit split = RowSplit::of(space, y);
   launch("shard::normal", space, split.items(),
-         NormalKernel<T>{split, y, points, counter_hash(points.seed, points.step)});
+         Kernel{split, y, points, counter_hash(points.seed, points.step)});
 }
 
 void require_probability(std::string_view function, double p) {

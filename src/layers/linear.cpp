@@ -16,7 +16,7 @@ namespace shard::impl {
 template <class T>
 struct ProductTiles {
   static constexpr int columns = Tile<T>::columns, max_rows = 512, least_rows = 64, max_tiles = 4,
-                       panel_rows = 128, group = 8;
+                       most_tiles = 8, panel_rows = 128, group = 8;
   Product<T> p;
   index_t block, row_blocks, tiles, together;
 
@@ -25,7 +25,9 @@ struct ProductTiles {
       : p(product),
         block(max_rows),
         tiles((product.columns + columns - 1) / columns),
-        together(max_tiles) {
+        together(p.rows < max_rows ? std::min<index_t>(most_tiles, max_tiles * max_rows /
+                                                                       std::max<index_t>(p.rows, 1))
+                                   : max_tiles) {
     const auto blocks = [this] { return (p.rows + block - 1) / block; };
     const auto few    = [&] { return (tiles + together - 1) / together * blocks() < 4 * threads; };
     while (together > 1 && few()) together /= 2;
@@ -38,10 +40,12 @@ struct ProductTiles {
   void operator()(index_t item) const {
     const index_t tile0 = item / row_blocks * together, row0 = item % row_blocks * block;
     const index_t some = std::min(together, tiles - tile0), rows = std::min(block, p.rows - row0);
-    const index_t packed_values = (rows + Tile<T>::rows) * panel_rows;
-    T* const packed             = scratch_values<T>(packed_values + some * rows * columns);
-    T* const sums               = packed + packed_values;
-    alignas(vector_bytes) T panel[panel_rows * columns] = {};
+    const index_t packed_values    = (rows + Tile<T>::rows) * panel_rows;
+    constexpr index_t panel_values = panel_rows * columns;
+    T* const packed = scratch_values<T>(packed_values + some * (rows * columns + panel_values));
+    T* const panels = packed + packed_values;
+    T* const sums   = panels + some * panel_values;
+    const bool contiguous = are_contiguous(p.b_column, tile0, some);
     index_t a_offset[panel_rows], b_term[panel_rows], column[columns];
     for (index_t t = 0; t < some; ++t)
       for (index_t i = 0; i < rows; ++i)
@@ -55,16 +59,29 @@ struct ProductTiles {
       }
       const bool packs = p.a_row == 1 && !are_even(a_offset, terms, 1);
       if (packs) pack_columns(row0, rows, a_offset, terms, packed);
+      if (contiguous) pack_rows(b_term, terms, tile0, some, panels);
       for (index_t t = 0; t < some; ++t) {
-        const index_t count = list(p.b_column, tile0 + t, column);
+        const index_t count = columns_of(tile0 + t);
         T* const to         = sums + t * rows * columns;
-        pack(b_term, terms, column, count, panel);
+        T* const panel      = panels + t * panel_values;
+        if (!contiguous) {
+          list(p.b_column, tile0 + t, column);
+          pack(b_term, terms, column, count, panel);
+        }
         if (packs)
           multiply_packed(rows, count, packed, a_offset, panel, terms, to);
         else
           multiply_add_rows(rows, count, p.a + row0 * p.a_row, p.a_row, a_offset, panel,
                             EvenRows{columns}, terms, to, BlockSumRows<T>{to, columns});
       }
+    }
+    if (p.c_row != 1 && are_contiguous(p.c_column, tile0, some)) {
+      T* const to = p.c + row0 * p.c_row + p.c_column.at(tile0 * columns);
+      for (index_t i = 0; i < rows; ++i)
+        for (index_t t = 0; t < some; ++t)
+          put_row(to + i * p.c_row + t * columns, sums + (t * rows + i) * columns,
+                  columns_of(tile0 + t));
+      return;
     }
     for (index_t t = 0; t < some; ++t) {
       const index_t count = list(p.c_column, tile0 + t, column);
@@ -77,6 +94,27 @@ struct ProductTiles {
     for (index_t i = 1; i < count; ++i)
       if (offsets[i] - offsets[i - 1] != step) return false;
     return true;
+  }
+
+  index_t columns_of(index_t tile) const {
+    return std::min<index_t>(columns, p.columns - tile * columns);
+  }
+  /// Whether the columns of some tiles are contiguous. Rows of all tiles are then read and written
+  /// at once: each row may be on a page of its own.
+  bool are_contiguous(const Offsets& offsets, index_t tile0, index_t some) const {
+    const index_t first = tile0 * columns, last = std::min(first + some * columns, p.columns) - 1;
+    if (offsets.dims == 1) return offsets.stride[0] == 1;
+    for (index_t j = first; j < last; ++j)
+      if (offsets.at(j + 1) - offsets.at(j) != 1) return false;
+    return true;
+  }
+  /// panels[t][r * columns + j] = b(r, t * columns + j) for contiguous columns.
+  void pack_rows(const index_t* term, index_t terms, index_t tile0, index_t some, T* panels) const {
+    const T* const first = p.b + p.b_column.at(tile0 * columns);
+    for (index_t r = 0; r < terms; ++r)
+      for (index_t t = 0; t < some; ++t)
+        std::copy_n(first + term[r] + t * columns, columns_of(tile0 + t),
+                    panels + (t * panel_rows + r) * columns);
   }
 
   /// Lists the offsets of a tile's columns. Returns their number.
@@ -112,12 +150,7 @@ struct ProductTiles {
   void pack(const index_t* term, index_t terms, const index_t* column, index_t count,
             T* panel) const {
     constexpr int lines = Interleaved<T>::lines;
-    if (are_even(column, count, 1)) {
-      for (index_t r = 0; r < terms; ++r)
-        std::copy_n(p.b + term[r] + column[0], count, panel + r * columns);
-      return;
-    }
-    index_t j = 0;
+    index_t j           = 0;
     if (are_even(term, terms, 1))
       for (; j + lines <= count; j += lines) {
         const T* from[lines];
@@ -138,13 +171,18 @@ struct ProductTiles {
     }
     const index_t step = count > 1 ? column[1] - column[0] : 0;
     index_t done       = 0;
-    if (!p.add && are_even(column, count, step)) {
+    if (are_even(column, count, step)) {
       done = rows - rows % lines;
+      T part[group * lines];
       for (index_t j = 0; j < count; j += group)
         for (index_t i = 0; i < done; i += lines) {
+          const index_t some = std::min<index_t>(group, count - j);
           const T* from[lines];
           for (int l = 0; l < lines; ++l) from[l] = sums + (i + l) * columns + j;
-          Interleaved<T>::copy(from, std::min<index_t>(group, count - j), to + i + column[j], step);
+          T* const first = to + i + column[j];
+          Interleaved<T>::copy(from, some, p.add ? part : first, p.add ? lines : step);
+          for (index_t k = 0; p.add && k < some; ++k)
+            for (int l = 0; l < lines; ++l) first[k * step + l] += part[k * lines + l];
         }
     }
     for (; done < rows; done += 2 * group)
@@ -153,6 +191,12 @@ struct ProductTiles {
           put(to[i + column[j]], sums[i * columns + j]);
   }
   void put(T& to, T sum) const { to = p.add ? to + sum : sum; }
+  void put_row(T* to, const T* sums, index_t count) const {
+    if (p.add)
+      for (index_t j = 0; j < count; ++j) to[j] += sums[j];
+    else
+      std::copy_n(sums, count, to);
+  }
 };
 
 /// Sums over rows on a host. A work item sums `width` neighbouring elements, which share cache

@@ -114,6 +114,72 @@ struct LineStrips {
   }
 };
 
+/// A contiguous line, whose sums are those of a few vectors. A row of a field is too short for
+/// strips, whose statistics would take longer than their values.
+template <class T>
+struct ContiguousLine {
+  static constexpr int width     = 128 / static_cast<int>(sizeof(T));
+  static constexpr index_t block = StripStatistics<T>::block * width;  ///< values summed in T
+  static constexpr T none        = StripStatistics<T>::none;
+
+  const T* x;
+  index_t length;
+
+  T maximum() const {
+    T most[width];
+    std::fill_n(most, width, none);
+    const index_t whole = length - length % width;
+    const auto larger   = [](T a, T b) { return b > a ? b : a; };
+    for (index_t i = 0; i < whole; i += width)
+      for (int j = 0; j < width; ++j) most[j] = larger(most[j], x[i + j]);
+    T last = none;
+    for (index_t i = whole; i < length; ++i) last = larger(last, x[i]);
+    return larger(folded<width>(most, larger), last);
+  }
+  /// to = exp(x - most), which may be x
+  void exponentials(T most, T* to) const {
+    for (index_t i = 0; i < length; ++i) to[i] = exponential_of_part(x[i] - most);
+  }
+  /// The sum of x, times `a` unless it is null.
+  double sum(const T* a) const {
+    double all = 0.0;
+    for (index_t first = 0; first < length; first += block) {
+      const index_t count = std::min(length - first, block);
+      all +=
+          a == nullptr
+              ? sum_block(count, [v = x + first](index_t i) { return v[i]; })
+              : sum_block(count, [v = x + first, f = a + first](index_t i) { return v[i] * f[i]; });
+    }
+    return all;
+  }
+
+ private:
+  template <class Term>
+  static double sum_block(index_t count, const Term& term) {
+    T part[width]       = {};
+    double lanes[width] = {};
+    const index_t whole = count - count % width;
+    for (index_t i = 0; i < whole; i += width)
+      for (int j = 0; j < width; ++j) part[j] += term(i + j);
+    for (int j = 0; j < width; ++j) lanes[j] = static_cast<double>(part[j]);
+    double rest = 0.0;
+    for (index_t i = whole; i < count; ++i) rest += static_cast<double>(term(i));
+    return folded<width>(lanes, [](double a, double b) { return a + b; }) + rest;
+  }
+};
+
+/// Prefetches the line after a line, whose values are computed meanwhile.
+template <class T>
+void prefetch(const T* from, index_t count) {
+#if defined(__GNUC__)
+  const index_t few = std::min(count, index_t{1024});
+  for (index_t i = 0; i < few; i += 64 / static_cast<index_t>(sizeof(T)))
+    __builtin_prefetch(from + i);
+#else
+  static_cast<void>(from), static_cast<void>(count);
+#endif
+}
+
 template <class T>
 struct LineExponentialsStrips {
   LineStrips strips;
@@ -210,6 +276,19 @@ struct LineSoftmaxOfLines {
   void operator()(index_t item) const {
     const auto place = strips.place(item);
     const auto y     = strips.strip(to, place);
+    if (strips.single() && x.stride[4] == 1 && to.stride[4] == 1) {
+      const ContiguousLine<T> line{strips.split.line(x, item).first, strips.split.length};
+      const T most = line.maximum();
+      T* const e   = y.first;
+      prefetch(line.x + line.length, line.length);
+      line.exponentials(most == line.none ? T(0) : most, e);
+      const double sum         = ContiguousLine<T>{e, line.length}.sum(nullptr);
+      statistics[2 * item]     = static_cast<double>(most);
+      statistics[2 * item + 1] = sum;
+      const T inverse          = static_cast<T>(1.0 / sum);
+      for (index_t i = 0; i < line.length; ++i) e[i] *= inverse;
+      return;
+    }
     StripStatistics<T> found;
     strips.find_statistics(found, place, statistics, strips.strip(x, place), &y);
     const LineStatistics<T> of(strips, place, statistics);
@@ -228,6 +307,19 @@ struct LineDerivativeOfLines {
   void operator()(index_t item) const {
     const auto place  = strips.place(item);
     const auto values = strips.strip(x, place), factors = strips.strip(a, place);
+    if (strips.single() && x.stride[4] == 1 && a.stride[4] == 1 && to.stride[4] == 1) {
+      const ContiguousLine<T> line{values.first, strips.split.length};
+      T* const e = scratch_values<T>(line.length);
+      prefetch(line.x + line.length, line.length);
+      prefetch(factors.first + line.length, line.length);
+      const double of = statistics[2 * item + 1];
+      line.exponentials(static_cast<T>(statistics[2 * item]), e);
+      const T dot     = static_cast<T>(ContiguousLine<T>{e, line.length}.sum(factors.first) / of);
+      const T inverse = static_cast<T>(1.0 / of);
+      T* const b      = strips.strip(to, place).first;
+      for (index_t i = 0; i < line.length; ++i) b[i] = e[i] * inverse * (factors.first[i] - dot);
+      return;
+    }
     const LineStatistics<T> of(strips, place, statistics);
     StripStatistics<T> found;
     std::copy_n(of.most, strip_width, found.most);

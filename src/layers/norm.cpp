@@ -94,6 +94,56 @@ struct NormAddRanksKernel {
   }
 };
 
+/// The statistics of a slot from its moments.
+void store_statistics(const Moments& sum, double eps, double correction, double* statistics) {
+  const double variance = sum.weight > 0.0 ? sum.squares / sum.weight : 0.0;
+  statistics[0]         = sum.mean;
+  statistics[1]         = 1.0 / std::sqrt(variance + eps);
+  statistics[2]         = variance * correction;
+}
+
+/// All of a norm for a slot.
+template <class T>
+struct NormSlotRows {
+  NormMomentsRows<T> moments;
+  NormApplyRows<T> apply;
+  double* statistics;
+  double eps, correction;
+
+  void operator()(index_t slot) const {
+    const Block<const T>& x = moments.x;
+    const SlotRange r       = apply.groups.range(slot, x.batch, x.channels);
+    const index_t rows      = r.c0 < r.c1 ? apply.split.items() / (x.batch * x.channels) : 0;
+    Moments own, all;
+    for (index_t n = r.n0; n < r.n1; ++n)
+      for (index_t c = r.c0; c < r.c1; ++c) {
+        const index_t item = n * x.channels + c;
+        moments(item);
+        const double* m = moments.moments + 3 * item;
+        merge(own, {m[0], m[1], m[2]});
+      }
+    merge(all, own);
+    store_statistics(all, eps, correction, statistics + statistics_per_slot * slot);
+    for (index_t n = r.n0; n < r.n1; ++n)
+      for (index_t i = (n * x.channels + r.c0) * rows; i < (n * x.channels + r.c1) * rows; ++i)
+        apply(i);
+  }
+};
+
+template <class Space, class T>
+void NormKernels<Space, T>::norm_slots(const Space& space, const Block<T>& y,
+                                       const Block<const T>& x, double* moments, double* statistics,
+                                       const T* weight, const T* bias, const NormGroups& groups,
+                                       const NormRows& rows, double eps, double correction) {
+  if constexpr (is_host_v<Space>)
+    launch("shard::norm", space, groups.slots(x.batch),
+           NormSlotRows<T>{{moments, x, rows},
+                           {RowSplit::of(space, y), y, x, statistics, weight, bias, groups},
+                           statistics,
+                           eps,
+                           correction});
+}
+
 template <class Space, class T>
 void NormKernels<Space, T>::moments(const Space& space, double* moments, const Block<const T>& x,
                                     const NormRows& rows, double* parts) {
@@ -251,11 +301,8 @@ double merge_moments(const double* gathered, index_t slots, int ranks, double ep
       const double* m = gathered + 3 * (r * slots + s);
       merge(sum, {m[0], m[1], m[2]});
     }
-    const double variance                   = sum.weight > 0.0 ? sum.squares / sum.weight : 0.0;
-    statistics[statistics_per_slot * s]     = sum.mean;
-    statistics[statistics_per_slot * s + 1] = 1.0 / std::sqrt(variance + eps);
-    statistics[statistics_per_slot * s + 2] = variance * correction;
-    total                                   = sum.weight;
+    store_statistics(sum, eps, correction, statistics + statistics_per_slot * s);
+    total = sum.weight;
   }
   return total;
 }

@@ -46,6 +46,7 @@ struct CellValue {
 
 template <class T>
 struct NormMomentsRows {
+  static constexpr int streams = 4;
   double* moments;
   Block<const T> x;
   NormRows rows;
@@ -71,14 +72,70 @@ struct NormMomentsRows {
   };
 
   KOKKOS_FUNCTION double total() const {
-    if (rows.weights == nullptr) return static_cast<double>(x.cells());
     double sum       = 0.0;
     const index_t of = x.end[rows.dim];
     for (index_t r = 0; r < of; ++r) sum += rows.weights[r];
     return of > 0 ? sum * static_cast<double>(x.cells() / of) : 0.0;
   }
 
+  struct Difference {
+    const T* row;
+    index_t step;
+    double from;
+    KOKKOS_FUNCTION double operator()(index_t i) const {
+      return static_cast<double>(row[i * step]) - from;
+    }
+  };
+
+  /// Without weights: the sums of x - p and (x - p)^2 in one pass, p the mean of the first of R
+  /// rows. (mean - p)^2 is at most R times the variance, so few digits cancel.
+  void add_unweighted(index_t item) const {
+    const index_t n = item / x.channels, c = item % x.channels, step = x.stride[4];
+    const auto count        = static_cast<double>(x.cells());
+    double shift[sum_lanes] = {}, sum[sum_lanes] = {}, squares[sum_lanes] = {};
+    if (count > 0) add_row(shift, x.end[2], Difference{&x.at(n, c, 0, 0, 0), step, 0.0});
+    const double pivot    = count > 0 ? add_lanes(shift) / static_cast<double>(x.end[2]) : 0.0;
+    const index_t quarter = step == 1 ? x.end[1] / streams : 0;
+    for (index_t z = 0; z < x.end[0]; ++z) {
+      for (index_t y = 0; y < quarter; ++y)
+        add_streams(&x.at(n, c, z, y, 0), quarter * x.stride[3], pivot, sum, squares);
+      for (index_t y = streams * quarter; y < x.end[1]; ++y) {
+        const T* const row = &x.at(n, c, z, y, 0);
+        add_row(sum, x.end[2], Difference{row, step, pivot});
+        add_row(squares, x.end[2], SquaredDifference{row, step, 1.0, pivot});
+      }
+    }
+    const double off      = count > 0 ? add_lanes(sum) / count : 0.0;
+    const double rest     = add_lanes(squares) - off * off * count;
+    moments[3 * item]     = count;
+    moments[3 * item + 1] = pivot + off;
+    moments[3 * item + 2] = rest < 0.0 ? 0.0 : rest;
+  }
+
+  /// Adds rows that are `apart`, a few values of each in turn, because one stream of loads uses a
+  /// part of a core's bandwidth only.
+  void add_streams(const T* first, index_t apart, double pivot, double* sum,
+                   double* squares) const {
+    const index_t whole = x.end[2] - x.end[2] % sum_lanes;
+    for (index_t i = 0; i < whole; i += sum_lanes)
+      for (int s = 0; s < streams; ++s) {
+        const T* const row = first + s * apart + i;
+#if defined(__GNUC__)
+        constexpr index_t line = 64 / static_cast<index_t>(sizeof(T));
+        for (index_t l = 0; l < sum_lanes; l += line) __builtin_prefetch(row + 16 * line + l);
+#endif
+        add_row(sum, sum_lanes, Difference{row, 1, pivot});
+        add_row(squares, sum_lanes, SquaredDifference{row, 1, 1.0, pivot});
+      }
+    for (int s = 0; s < streams; ++s) {
+      const T* const row = first + s * apart + whole;
+      add_row(sum, x.end[2] - whole, Difference{row, 1, pivot});
+      add_row(squares, x.end[2] - whole, SquaredDifference{row, 1, 1.0, pivot});
+    }
+  }
+
   void operator()(index_t item) const {
+    if (rows.weights == nullptr) return add_unweighted(item);
     const index_t n = item / x.channels, c = item % x.channels, step = x.stride[4];
     const double weight   = total();
     double sum[sum_lanes] = {}, squares[sum_lanes] = {};

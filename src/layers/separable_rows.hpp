@@ -27,6 +27,7 @@ struct ReadTable {
     int terms;
     int period  = 0,
         advance = 0;  ///< cell i + period reads `advance` cells after cell i; 0: irregular
+    int other   = 0;  ///< entries of each second cell, if one and two entries alternate
   };
   std::vector<index_t> begin{0};
   std::vector<int> source;
@@ -61,6 +62,7 @@ struct ReadTable {
   /// Finds the runs with regular sources, whose loops need no list of sources.
   void find_patterns() {
     constexpr int patterns[][2] = {{1, 1}, {1, 2}, {2, 1}};
+    join_alternating();
     for (Run& run : runs)
       for (const auto& pattern : patterns)
         if (run.period == 0 && has_pattern(run, pattern[0], pattern[1])) {
@@ -70,10 +72,32 @@ struct ReadTable {
   }
 
  private:
+  /// Joins runs of one cell each whose cells have one and two entries in turn, as those that the
+  /// adjoint of a window of three with stride two reads.
+  void join_alternating() {
+    std::vector<Run> joined;
+    for (std::size_t i = 0; i < runs.size();) {
+      Run run        = runs[i];
+      std::size_t to = i + 1;
+      while (to < runs.size() && runs[to].end == runs[to].begin + 1 &&
+             runs[to].terms + runs[to - 1].terms == 3)
+        ++to;
+      run.end   = runs[to - 1].end;
+      run.other = 3 - run.terms;
+      if (runs[i].end == runs[i].begin + 1 && to >= i + 4 && run.terms * run.other == 2 &&
+          has_pattern(run, 2, 1)) {
+        joined.push_back(run);
+        i = to;
+      } else {
+        joined.push_back(runs[i++]);
+      }
+    }
+    runs = std::move(joined);
+  }
   bool has_pattern(const Run& run, int period, int advance) const {
     const auto at = [](index_t i) { return static_cast<std::size_t>(i); };
     for (index_t cell = run.begin + period; cell < run.end; ++cell)
-      for (index_t k = 0; k < run.terms; ++k)
+      for (index_t k = 0; k < begin[at(cell) + 1] - begin[at(cell)]; ++k)
         if (source[at(begin[at(cell)] + k)] != source[at(begin[at(cell - period)] + k)] + advance)
           return false;
     return true;
@@ -136,7 +160,8 @@ struct SeparableRows {
     if (sums == nullptr)
       for (index_t i = 0; i < r.count; ++i) cells[i * step] = T(0);
     else
-      for (const auto& run : x.runs) switch (run.terms) {
+      for (const auto& run : x.runs) switch (run.other > 0 ? -2 : run.terms) {
+          case -2: alternating(run, sums, cells, step); break;
           case 0: along<0>(run, sums, cells, step); break;
           case 1: along<1>(run, sums, cells, step); break;
           case 2: along<2>(run, sums, cells, step); break;
@@ -269,7 +294,43 @@ struct SeparableRows {
       for (index_t i = 0; i < count; ++i) row[i * step] = sum(i, false);
   }
 
-  /// The same if cell i + Period reads Advance cells after cell i. Uses fold expressions, so that
+  /// A run of cells with one and two entries in turn, or two and one.
+  void alternating(typename ReadTable<T>::Run run, const T* sums, T* cells, index_t step) const {
+    const ReadTable<T>& x = tables[2];
+    if (step == 1) {
+      if (run.terms == 1)
+        x.unit ? pairs<1, true>(run, sums, cells) : pairs<1, false>(run, sums, cells);
+      else
+        x.unit ? pairs<2, true>(run, sums, cells) : pairs<2, false>(run, sums, cells);
+      run.begin = run.end - (run.end - run.begin) % 2;
+    }
+    for (index_t cell = run.begin; cell < run.end; ++cell) {
+      const auto i = static_cast<std::size_t>(cell);
+      along<-1>({cell, cell + 1, static_cast<int>(x.begin[i + 1] - x.begin[i])}, sums, cells, step);
+    }
+  }
+  /// Pairs of cells, the first of which has First entries of three. Leaves an odd cell.
+  template <int First, bool Unit>
+  void pairs(const typename ReadTable<T>::Run& run, const T* sums, T* cells) const {
+    const ReadTable<T>& x = tables[2];
+    const auto entry      = static_cast<std::size_t>(x.begin[static_cast<std::size_t>(run.begin)]);
+    const T* const weight = x.weight.data() + entry;
+    const T* const read[] = {sums + (x.source[entry] - x.first),
+                             sums + (x.source[entry + 1] - x.first),
+                             sums + (x.source[entry + 2] - x.first)};
+    T* const row          = cells + run.begin;
+    const index_t count   = (run.end - run.begin) / 2;
+    const auto term       = [&](index_t i, int e) {
+      const T v = read[e][i];
+      return Unit ? v : weight[i * 3 + e] * v;
+    };
+    for (index_t i = 0; i < count; ++i) {
+      row[i * 2]     = First == 1 ? term(i, 0) : term(i, 0) + term(i, 1);
+      row[i * 2 + 1] = First == 1 ? term(i, 1) + term(i, 2) : term(i, 2);
+    }
+  }
+
+  /// `along` if cell i + Period reads Advance cells after cell i. Uses fold expressions, so that
   /// compilers vectorise the loop. Leaves the cells of an incomplete period.
   template <int Period, int Advance, bool Unit, int... K, int... Entry>
   void along_pattern(const typename ReadTable<T>::Run& run, const T* sums, T* cells,

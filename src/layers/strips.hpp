@@ -72,14 +72,17 @@ Strip<const T> as_const(const Strip<T>& s) {
   return {s.first, s.along, s.across, s.length, s.count, s.last};
 }
 
-/// Reduces the values of a strip's width to one, by halves, so that compilers vectorise the loops.
-template <class T, class Join>
+/// Reduces the values of a strip's width, or another power of two, to one, by halves, so that
+/// compilers vectorise the loops.
+template <int Width = strip_width, class T, class Join>
 T folded(const T* values, const Join& join) {
-  T joined[strip_width];
-  std::copy_n(values, strip_width, joined);
-  for (int w = strip_width / 2; w > 0; w /= 2)
-    for (int j = 0; j < w; ++j) joined[j] = join(joined[j], joined[j + w]);
-  return joined[0];
+  if constexpr (Width == 1) {
+    return values[0];
+  } else {
+    T joined[Width / 2];
+    for (int j = 0; j < Width / 2; ++j) joined[j] = join(values[j], values[j + Width / 2]);
+    return folded<Width / 2>(joined, join);
+  }
 }
 template <class T>
 T sum_of(const T* values) {

@@ -32,8 +32,10 @@ struct FloatBits<double> {
   static constexpr type bias = 1023, sign = type{1} << 63;
   static constexpr double round =
       0x1.8p52;  ///< x + round has x, rounded to an integer, in its low bits
-  static constexpr double beyond    = 746.0;  ///< exp of it overflows; exp(-beyond) is 0
-  static constexpr double normal    = 708.0;  ///< exp(-normal) isn't denormal
+  static constexpr double beyond    = 746.0;     ///< exp of it overflows; exp(-beyond) is 0
+  static constexpr double normal    = 708.0;     ///< exp(-normal) isn't denormal
+  static constexpr type up          = 128;       ///< exp(-beyond) 2^up is normal
+  static constexpr double down      = 0x1p-128;  ///< 2^-up
   static constexpr double log2_e    = 1.4426950408889634;
   static constexpr double ln_2_high = 0x1.62e42fefap-1, ln_2_low = 0x1.cf79abc9e3b3ap-40;
 };
@@ -45,6 +47,8 @@ struct FloatBits<float> {
   static constexpr float round     = 0x1.8p23f;
   static constexpr float beyond    = 105.0f;
   static constexpr float normal    = 87.0f;
+  static constexpr type up         = 64;
+  static constexpr float down      = 0x1p-64f;
   static constexpr float log2_e    = 1.44269504f;
   static constexpr float ln_2_high = 0x1.62e4p-1f, ln_2_low = 0x1.7f7d1cp-20f;
 };
@@ -80,39 +84,88 @@ KOKKOS_FORCEINLINE_FUNCTION T power_of_two(T shifted) {
   return Kokkos::bit_cast<T>((bits_of(shifted) + B::bias) << B::fraction);
 }
 
-/// exp(x) by x = n ln 2 + r and Taylor's series in r (|r| <= ln 2 / 2). 2^n is two factors, because
-/// it may overflow or be denormal when exp(x) is not.
+/// Whether multiplied_and_added rounds once.
+#if defined(__FMA__) || defined(__FP_FAST_FMA) || defined(__ARM_FEATURE_FMA)
+inline constexpr bool adds_exact_products = true;
+#else
+inline constexpr bool adds_exact_products = false;
+#endif
+
+/// (exp(r) - 1) / r of |r| <= ln 2 / 2: 1 + r times a Chebyshev fit of the rest in 50 digits.
 template <class T>
-KOKKOS_FORCEINLINE_FUNCTION T exp_series(T x) {
-  using B   = FloatBits<T>;
-  const T y = held(x, B::beyond);
-  const T n = multiplied_and_added(B::round, y, B::log2_e) - B::round;
-  const T r = multiplied_and_added(multiplied_and_added(y, -n, B::ln_2_high), -n, B::ln_2_low);
-  const T shifted = multiplied_and_added(B::round, n, T(0.5));
-  T p;
+KOKKOS_FORCEINLINE_FUNCTION T exp_factor(T r) {
   if constexpr (sizeof(T) == 8)
-    p = horner(r, T(1.0 / 6227020800.0), 1.0 / 479001600.0, 1.0 / 39916800.0, 1.0 / 3628800.0,
-               1.0 / 362880.0, 1.0 / 40320.0, 1.0 / 5040.0, 1.0 / 720.0, 1.0 / 120.0, 1.0 / 24.0,
-               1.0 / 6.0, 0.5, 1.0, 1.0);
+    return horner(r, T(2.0914717341716375952e-9), 2.5105259538448493419e-8,
+                  2.7557273570102139673e-7, 2.7557255297969644392e-6, 2.4801587325605322782e-5,
+                  1.9841269874901259234e-4, 1.3888888888883731828e-3, 8.3333333333261120526e-3,
+                  4.1666666666666669767e-2, 1.6666666666666671008e-1, 0.5, 1.0);
   else
-    p = horner(r, T(1.0 / 5040.0), 1.0 / 720.0, 1.0 / 120.0, 1.0 / 24.0, 1.0 / 6.0, 0.5, 1.0, 1.0);
-  p = p * power_of_two(shifted) * power_of_two((n - (shifted - B::round)) + B::round);
-  return x == x ? p : x;
+    return horner(r, T(1.3926213466332443e-3), 8.3632029715758549e-3, 4.1666554437685939e-2,
+                  1.6666576845993976e-1, 0.5, 1.0);
+}
+template <class T>
+KOKKOS_FORCEINLINE_FUNCTION T exp_polynomial(T r) {
+  return multiplied_and_added(T(1), r, exp_factor(r));
 }
 
-/// exp(x). A device has instructions for it.
+/// exp(x) = p 2^n, where shifted = n + FloatBits::round.
+template <class T>
+struct ScaledPower {
+  T p, shifted;
+
+  /// For |x| <= `beyond`.
+  KOKKOS_FORCEINLINE_FUNCTION static ScaledPower of(T x) {
+    using B         = FloatBits<T>;
+    const T shifted = multiplied_and_added(B::round, x, B::log2_e), n = shifted - B::round;
+    const T r = multiplied_and_added(multiplied_and_added(x, -n, B::ln_2_high), -n, B::ln_2_low);
+    return {exp_polynomial(r), shifted};
+  }
+  /// exp(-x^2 / 2). The rounding error of x^2 would be multiplied by x^2.
+  KOKKOS_FORCEINLINE_FUNCTION static ScaledPower of_square(T x) {
+    using B      = FloatBits<T>;
+    const T half = T(-0.5) * x, square = half * x;
+    const T shifted = multiplied_and_added(B::round, square, B::log2_e), n = shifted - B::round;
+    T rest;
+    if constexpr (adds_exact_products) {
+      rest = multiplied_and_added(-n * B::ln_2_high, half, x);  // n ln_2_high is exact
+    } else {                                                    // Dekker's product
+      constexpr int low_bits = sizeof(T) == 8 ? 27 : 12;
+      const T high = Kokkos::bit_cast<T>(bits_of(half) >> low_bits << low_bits), low = half - high;
+      const T lacks = ((T(-2) * high * high - square) - T(4) * high * low) - T(2) * low * low;
+      rest          = (square - n * B::ln_2_high) + lacks;
+    }
+    return {exp_polynomial(multiplied_and_added(rest, -n, B::ln_2_low)), shifted};
+  }
+  /// times 2^`up`, which keeps the product normal
+  KOKKOS_FORCEINLINE_FUNCTION T raised() const {
+    using B = FloatBits<T>;
+    return p * Kokkos::bit_cast<T>((bits_of(shifted) + (B::bias + B::up)) << B::fraction);
+  }
+  KOKKOS_FORCEINLINE_FUNCTION T normal() const { return p * power_of_two(shifted); }
+};
+
+/// x, but at least -`limit`. NaN stays.
+template <class T>
+KOKKOS_FORCEINLINE_FUNCTION T not_below(T x, T limit) {
+  return x < -limit ? -limit : x;
+}
+
+/// exp(x) of x <= 0. A device has instructions for it.
 template <class T>
 KOKKOS_FORCEINLINE_FUNCTION T exponential(T x) {
   KOKKOS_IF_ON_DEVICE((return Kokkos::exp(x);))
-  KOKKOS_IF_ON_HOST((return exp_series(x);))
+  KOKKOS_IF_ON_HOST((using B = FloatBits<T>;
+                     return ScaledPower<T>::of(not_below(x, B::beyond)).raised() * B::down;))
 }
 
 /// exp(x) of x <= 0 for a sum with a term of 1: 0 in place of values below 1e-37 (double: 1e-307).
 /// Processors take a hundred cycles for a denormal result.
 template <class T>
 KOKKOS_FORCEINLINE_FUNCTION T exponential_of_part(T x) {
-  const T p = exponential(held(x, FloatBits<T>::normal));
-  return value_if(!(x < -FloatBits<T>::normal), x == x ? p : x);
+  T p = 0;
+  KOKKOS_IF_ON_DEVICE((p = Kokkos::exp(x);))
+  KOKKOS_IF_ON_HOST((p = ScaledPower<T>::of(not_below(x, FloatBits<T>::normal)).normal();))
+  return value_if(!(x < -FloatBits<T>::normal), p);
 }
 
 template <class T>
@@ -121,85 +174,90 @@ KOKKOS_FORCEINLINE_FUNCTION T sigmoid(T x) {
   return (x < T(0) ? e : T(1)) / (T(1) + e);
 }
 
-/// erfc(x), which has all its digits where it is small. For z = |x|: exp(-z^2) / (1 + 2 z) times a
-/// polynomial in a - b / (z + 3.75), the form of Schonfelder (1978). The coefficients are a
-/// Chebyshev fit in 50 digits, to z = 27 (double) and 10 (float). Near 0 it is 1 - erf(x), an odd
-/// polynomial from such a fit. Also sets `bell` to exp(-x^2).
+/// Phi(x), the probability that a standard normal number is below x, and exp(-x^2 / 2). Phi has
+/// all its digits where it is small.
 template <class T>
-KOKKOS_FORCEINLINE_FUNCTION T erfc_fit(T x, T& bell) {
-  constexpr bool is_double = sizeof(T) == 8;
-  const T z                = held(x, T(is_double ? 27.5 : 10.5));
-  const T size             = magnitude(z);
-  // the rounding error of z^2, by Dekker's product
-  const T high =
-      Kokkos::bit_cast<T>(bits_of(size) >> (is_double ? 27 : 12) << (is_double ? 27 : 12));
-  const T low = size - high, square = size * size;
-  const T lacks = ((high * high - square) + T(2) * high * low) + low * low;
-  T p;
-  if constexpr (is_double)
-    p = horner(T(23.0 / 18.0) - T(205.0 / 24.0) / (size + T(3.75)), T(-1.3054612474745166737e-10),
-               3.6607664122614668488e-10, 1.9498771872109278443e-9, -5.0913194861553904265e-9,
-               -1.9022579519058616065e-8, 5.2593998755448821867e-8, 1.5966843522929756084e-7,
-               -5.8497397500655394903e-7, -1.0753749026556024626e-6, 7.1270372364205967699e-6,
-               4.5679864931471175223e-7, -0.000079575204435250641198, 0.0001960156341429894519,
-               0.00035477456757676676342, -0.004022485074237920175, 0.015581965112181758152,
-               -0.039966600143602960752, 0.075752230020159236432, -0.1070726792221131627,
-               0.10251930357124593096, -0.029382038105664482554, -0.11989106826216988643,
-               1.254492482759117972);
-  else
-    p = horner(T(1.75) - T(10.3125) / (size + T(3.75)), T(0.000046146242037093802015),
-               -0.000038463376881141154847, -0.0009350159896839966304, 0.0057261856807007353652,
-               -0.020063854964201747075, 0.049795097929493187398, -0.09074483806626002802,
-               0.11533066490619099556, -0.072410871532617873673, -0.081333055536163652621,
-               1.2735888588829613295);
-  bell         = exponential(-square) * (T(1) - lacks);
-  const T tail = bell * p / (T(1) + T(2) * size);
-  T q;
-  if constexpr (is_double)
-    q = horner(square, T(1.1473938021612258515e-8), -1.5940471584583340119e-7,
-               1.6430732584664375903e-6, -0.000014924199510852599903, 0.00012055289695813212068,
-               -0.0008548326191937064021, 0.0052239776154684562422, -0.026866170644432635362,
-               0.11283791670952614327, -0.37612638903183717234, 1.1283791670955125731);
-  else
-    q = horner(square, T(-0.00067587879915492206019), 0.0051156572361152851632,
-               -0.026835274908785990357, 0.11283389768100115118, -0.37612619697373667742,
-               1.1283791656045392807);
-  const T near = T(1) - z * q, far = z < T(0) ? T(2) - tail : tail;
-  const T all = size < T(0.75) ? near : far;
-  return x == x ? all : x;
+struct NormalPart {
+  static constexpr bool is_double = sizeof(T) == 8;
+  static constexpr T end          = is_double ? T(39) : T(15);  ///< Phi(-end) is 0
+
+  T x, size, tail, bell;  ///< size = |x|; Phi(-size) and exp(-x^2 / 2), both times 2^up
+
+  /// Phi(-size) is exp(-x^2 / 2) s times a polynomial in a - b s, s = 1 / (size + c). The
+  /// coefficients are a Chebyshev fit in 50 digits.
+  KOKKOS_FORCEINLINE_FUNCTION explicit NormalPart(T of)
+      : x(of), size(-not_below(-magnitude(of), end)) {
+    const T s = T(1) / (size + T(is_double ? 5.5 : 4.0));
+    if constexpr (is_double)
+      tail = horner(multiplied_and_added(T(1.25), T(-12.5), s), T(-1.3165873437498420131e-11),
+                    -1.8078457822397041687e-10, 5.2013691804583834048e-11, 2.56284936220922284e-9,
+                    -2.2649009236681054248e-10, -2.5529778117224021211e-8, 1.1409439746672272704e-8,
+                    2.4099746163872049396e-7, -3.2877388346244172188e-7, -2.1032336798985821023e-6,
+                    6.8516682131171076685e-6, 0.000010398197867886859343,
+                    -0.00010829331187061513436, 0.00019904802243136217748, 0.0007349076175967189313,
+                    -0.0064324271813590182409, 0.025773636806992037704, -0.073786493096272295401,
+                    0.16791028019970941603, -0.3176479826596041533, 0.51106622717884631376,
+                    -0.70773413644408624085, 0.8480339210780034784);
+    else
+      tail = horner(multiplied_and_added(T(1.5), T(-10), s), T(-0.000016852161246882724997),
+                    0.000069625717101105765746, 0.0002272648351325845947, -0.0014204419047435085974,
+                    -0.00068617418274459775731, 0.02679050546782716325, -0.12145222498797574716,
+                    0.32899555045651337779, -0.6296958602842157317, 0.89394092437745498079);
+    bell = ScaledPower<T>::of_square(size).raised();
+    tail = bell * (s * tail);
+  }
+  /// Phi(x) where |x| < 1: 1/2 + an odd polynomial, from such a fit
+  KOKKOS_FORCEINLINE_FUNCTION T near() const {
+    const T w = x * x;
+    T q;
+    if constexpr (is_double)
+      q = horner(w, T(-9.0261099045655837152e-11), 2.2270765391721187317e-9,
+                 -4.1173089319651835544e-8, 6.6593169039810418694e-7, -9.4446398086767737887e-6,
+                 0.00011543468323083615417, -0.0011873282148079404685, 0.0099735570099833825727,
+                 -0.066490380066903859096, 0.39894228040143267001);
+    else
+      q = horner(w, T(0.000094317371744626867751), -0.0011695192741286921535,
+                 0.0099673015175148008704, -0.066489603999776875546, 0.39894226490241640562);
+    return multiplied_and_added(T(0.5), x, q);
+  }
+  /// x Phi(x) = max(x, 0) - |x| Phi(-|x|)
+  KOKKOS_FORCEINLINE_FUNCTION T product() const {
+    const T far = (x < T(0) ? T(0) : x) - size * tail * FloatBits<T>::down;
+    return size < T(1) ? x * near() : far;
+  }
+  /// Phi(x) + x exp(-x^2 / 2) / sqrt(2 pi), the derivative of the product
+  KOKKOS_FORCEINLINE_FUNCTION T slope() const {
+    constexpr T inverse_root_two_pi = static_cast<T>(0.39894228040143267794) * FloatBits<T>::down;
+    const T small = tail * FloatBits<T>::down, far = x < T(0) ? small : T(1) - small;
+    return multiplied_and_added(size < T(1) ? near() : far, x, inverse_root_two_pi * bell);
+  }
+};
+
+/// x Phi(x) = max(x, 0) - |x| (1/2 - |x| r(x^2)) to an absolute error of 1e-6. r is a quotient of
+/// polynomials by weighted least squares, nearly minimax, up to |x| = 5.4, beyond which the second
+/// term is less than 1e-6.
+KOKKOS_FORCEINLINE_FUNCTION float gelu_fit(float x) {
+  const float size = -not_below(-magnitude(x), 5.4F), w = size * size;
+  const float p = horner(w, 2.278002636617994e-08F, 6.487589813586586e-06, 1.7609306891053252e-04,
+                         4.721387493895551e-03, 3.4476722653320586e-02, 3.989420616717019e-01);
+  const float q = horner(w, 1.2085375020485236e-06F, 7.64453105006218e-05, 1.924552296194391e-03,
+                         2.9018896238317823e-02, 2.5308466610401703e-01, 1.0);
+  return (x < 0.0F ? 0.0F : x) - size * (0.5F - size * p / q);
 }
 
-/// tanh(x) = 1 - 2 / (exp(2 |x|) + 1) with the sign of x. Near 0, where this cancels, it is an odd
-/// polynomial (a Chebyshev fit in 50 digits).
+/// tanh(x) = -e / (2 + e), e = exp(-2 |x|) - 1 without cancellation, with the sign of x.
 template <class T>
 KOKKOS_FORCEINLINE_FUNCTION T tanh_fit(T x) {
-  const T size = magnitude(x), far = T(1) - T(2) / (exponential(T(2) * size) + T(1));
-  const T square = x * x;
-  T p;
-  if constexpr (sizeof(T) == 8)
-    p = horner(square, T(-0.000020619991569368582264), 0.000085139229126171602047,
-               -0.00023465154066026223894, 0.00058894204157954450086, -0.0014556631208771447821,
-               0.0035921105508989833129, -0.0088632344118062875081, 0.021869488494320198351,
-               -0.053968253967449511708, 0.13333333333332729097, -0.33333333333333332582);
-  else
-    p = horner(square, T(-0.006615754700143144961), 0.021312744500985254276,
-               -0.053910066514344587502, 0.133331176166898393, -0.33333332045208290726);
-  const T near = x + x * square * p, away = x < T(0) ? -far : far;
-  return size < T(0.55) ? near : away;
+  using B         = FloatBits<T>;
+  const T y       = not_below(T(-2) * magnitude(x), T(64));  // beyond, it is 1
+  const T shifted = multiplied_and_added(B::round, y, B::log2_e), n = shifted - B::round;
+  const T r = multiplied_and_added(multiplied_and_added(y, -n, B::ln_2_high), -n, B::ln_2_low);
+  const T power = power_of_two(shifted);
+  const T e     = multiplied_and_added(power - T(1), power, r * exp_factor(r));
+  const T size  = -e / (T(2) + e);
+  return Kokkos::bit_cast<T>(bits_of(size) | (bits_of(x) & B::sign));
 }
 
-/// erfc(x), and exp(-x^2).
-template <class T>
-KOKKOS_FORCEINLINE_FUNCTION T erfc_of(T x, T& bell) {
-  KOKKOS_IF_ON_DEVICE((bell = Kokkos::exp(-x * x); return Kokkos::erfc(x);))
-  KOKKOS_IF_ON_HOST((return erfc_fit(x, bell);))
-}
-template <class T>
-KOKKOS_FORCEINLINE_FUNCTION T erfc_of(T x) {
-  T bell;
-  KOKKOS_IF_ON_DEVICE((static_cast<void>(bell); return Kokkos::erfc(x);))
-  KOKKOS_IF_ON_HOST((return erfc_fit(x, bell);))
-}
 template <class T>
 KOKKOS_FORCEINLINE_FUNCTION T tanh_of(T x) {
   KOKKOS_IF_ON_DEVICE((return Kokkos::tanh(x);))

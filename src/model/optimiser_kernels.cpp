@@ -208,34 +208,40 @@ struct SquaresKernel {
     sums[b] = sum;
   }
 };
-/// A block on a host: a piece of the array, in interleaved running sums. Prefetches, because one
-/// stream of loads uses a part of a core's bandwidth only.
+/// A block on a host: a piece of the array, in interleaved running sums of four parts in turn,
+/// because one stream of loads uses a part of a core's bandwidth only.
 template <class T>
 struct SquaresPieces {
-  static constexpr index_t width = 64, line = 64 / static_cast<index_t>(sizeof(T)),
-                           ahead = 4096 / static_cast<index_t>(sizeof(T));
+  static constexpr int streams  = 4;
+  static constexpr index_t line = 64 / static_cast<index_t>(sizeof(T)), ahead = 16 * line;
   double* sums;
   const T* values;
   index_t count, piece;
 
   void operator()(index_t b) const {
-    index_t first          = b * piece;
-    const index_t last     = first + piece < count ? first + piece : count;
-    double lane[sum_lanes] = {};
-    const auto add         = [&](const T* from, index_t some) {
-      add_row(lane, some, [from](index_t i) {
+    const index_t first = b * piece, last = first + piece < count ? first + piece : count;
+    double lane[streams][sum_lanes] = {};
+    const auto add                  = [&](int stream, const T* from, index_t some) {
+      add_row(lane[stream], some, [from](index_t i) {
         const double v = static_cast<double>(from[i]);
         return v * v;
       });
     };
-    for (; first + width <= last; first += width) {
+    const index_t all    = last > first ? last - first : 0;
+    const index_t part   = all / (streams * sum_lanes) * sum_lanes;
+    const T* const begin = values + first;
+    for (index_t i = 0; i < part; i += sum_lanes)
+      for (int s = 0; s < streams; ++s) {
+        const T* const from = begin + s * part + i;
 #if defined(__GNUC__)
-      for (index_t i = 0; i < width; i += line) __builtin_prefetch(values + first + ahead + i);
+        for (index_t l = 0; l < sum_lanes; l += line) __builtin_prefetch(from + ahead + l);
 #endif
-      add(values + first, width);
-    }
-    add(values + first, last - first);
-    sums[b] = add_lanes(lane);
+        add(s, from, sum_lanes);
+      }
+    add(0, begin + streams * part, all - streams * part);
+    double sum = 0.0;
+    for (int s = 0; s < streams; ++s) sum += add_lanes(lane[s]);
+    sums[b] = sum;
   }
 };
 

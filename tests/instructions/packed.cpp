@@ -24,10 +24,22 @@ struct Sigmoid {
     return shard::impl::sigmoid(x);
   }
 };
-struct Erfc {
+struct Gelu {
   template <class T>
   static T of(T x) {
-    return shard::impl::erfc_of(x);
+    return shard::impl::NormalPart<T>(x).product();
+  }
+};
+struct GeluFast {
+  template <class T>
+  static T of(T x) {
+    return shard::impl::gelu_fit(x);
+  }
+};
+struct GeluSlope {
+  template <class T>
+  static T of(T x) {
+    return shard::impl::NormalPart<T>(x).slope();
   }
 };
 struct Tanh {
@@ -49,6 +61,6 @@ void loops(const T* x, T* y) {
 }  // namespace
 
 void all_loops(const float* x, float* y, const double* u, double* v) {
-  loops<float, Exponential, ExponentialOfPart, Sigmoid, Erfc, Tanh>(x, y);
-  loops<double, Exponential, ExponentialOfPart, Sigmoid, Erfc, Tanh>(u, v);
+  loops<float, Exponential, ExponentialOfPart, Sigmoid, Gelu, GeluFast, GeluSlope, Tanh>(x, y);
+  loops<double, Exponential, ExponentialOfPart, Sigmoid, Gelu, GeluSlope, Tanh>(u, v);
 }

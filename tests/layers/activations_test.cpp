@@ -43,6 +43,11 @@ void for_activations(const Use& use) {
         return normal(x) + x * std::exp(-0.5 * x * x) / std::sqrt(2.0 * std::acos(-1.0));
       });
   use(
+      GELU{GeluForm::fast}, "GELU fast", [](double x) { return x * normal(x); },
+      [](double x) {
+        return normal(x) + x * std::exp(-0.5 * x * x) / std::sqrt(2.0 * std::acos(-1.0));
+      });
+  use(
       GELU{GeluForm::tanh}, "GELU tanh",
       [](double x) { return 0.5 * x * (1.0 + std::tanh(inner(x))); },
       [](double x) {

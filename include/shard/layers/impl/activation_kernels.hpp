@@ -14,7 +14,16 @@
 namespace shard::impl {
 
 /// Functions of one value.
-enum class Activation : std::uint8_t { relu, leaky_relu, silu, gelu, gelu_tanh, tanh, sigmoid };
+enum class Activation : std::uint8_t {
+  relu,
+  leaky_relu,
+  silu,
+  gelu,
+  gelu_tanh,
+  gelu_fast,
+  tanh,
+  sigmoid
+};
 
 /// Kernels point by point over owned points, compiled in src/layers for float and double. They are
 /// asynchronous on `space`. `figure` is the function's parameter: LeakyReLU's slope.

@@ -69,8 +69,9 @@ inline constexpr int statistics_per_slot = 3;
 /// double. They are asynchronous on `space`.
 template <class Space, class T>
 struct NormKernels : RequireLayerKernels<Space> {
-  /// Moments of each (batch, channel). On a host two passes, in double, in sum_lanes interleaved
-  /// sums. On a device one pass; `parts` has three numbers for each of the CellPieces.
+  /// Moments of each (batch, channel). On a host in double, in sum_lanes interleaved sums; weighted
+  /// ones in two passes. On a device one pass; `parts` has three numbers for each of the
+  /// CellPieces.
   static void moments(const Space& space, double* moments, const Block<const T>& x,
                       const NormRows& rows, double* parts);
   /// On a device: the statistics of each slot from the moments of each (batch, channel), if each
@@ -91,6 +92,12 @@ struct NormKernels : RequireLayerKernels<Space> {
   static void apply(const Space& space, const Block<T>& y, const Block<const T>& x,
                     const double* statistics, const T* weight, const T* bias,
                     const NormGroups& groups);
+  /// On a host: `moments`, the statistics of slots that are on this rank alone, and `apply`, slot
+  /// by slot, so that a slot's values are still in the cache. The same bits as one after the other.
+  static void norm_slots(const Space& space, const Block<T>& y, const Block<const T>& x,
+                         double* moments, double* statistics, const T* weight, const T* bias,
+                         const NormGroups& groups, const NormRows& rows, double eps,
+                         double correction);
   /// For each (batch, channel): sums of r a and of r a xhat, xhat = (x - mean) rstd, r the row's
   /// weight. `parts` as above, two numbers each.
   static void pair_sums(const Space& space, double* sums, const Block<const T>& a,

@@ -18,8 +18,10 @@ namespace shard {
 /// every rank. Backward: two sums in one collective; dx = rstd (w dy - S1 / D - xhat S2 / D), D the
 /// number of points of a group. A tangent: two sums in one collective.
 ///
-/// For each batch entry and channel, the mean and then the sum of squared differences from it are
-/// computed over ascending rows in sum_lanes interleaved sums. Owned channels are merged in
+/// For each batch entry and channel, a host sums x - p and (x - p)^2 in sum_lanes interleaved sums,
+/// p the mean of the first row: the rows of four quarters in turn, sum_lanes columns at a time, then
+/// the rows that are left. Mean and sum of squared differences follow. With weights of rows it sums
+/// x and then the differences from the mean, over ascending rows. Owned channels are merged in
 /// ascending order, then ranks.
 struct GroupNorm : NormLayer<GroupNorm> {
   index_t groups   = 1;     ///< groups of channels

@@ -201,6 +201,37 @@ void norm_statistics(const Space& space, State& state, const NormOptions& norm, 
   Kokkos::deep_copy(space, state.statistics, state.statistics_host);
 }
 
+/// On a host, computes the statistics and y at once if all slots are this rank's alone and there
+/// are enough for its threads. Returns whether it did.
+template <class Space, class State, class P, class Y, class X>
+bool norm_slots(const Space& space, State& state, const NormOptions& norm, const P& parameters,
+                const Y& y, const X& x) {
+  if constexpr (is_host_space_v<Space>) {
+    using T             = typename Y::non_const_value_type;
+    const index_t slots = state.groups.slots(x.extent(0));
+    if ((state.group != nullptr && state.group->size() > 1) || state.groups.across ||
+        slots < 2 * static_cast<index_t>(space.concurrency()))
+      return false;
+    const T *weight = nullptr, *bias = nullptr;
+    if constexpr (is_wanted_v<P>)
+      if (norm.affine) {
+        weight = parameters.weight.data();
+        bias   = parameters.bias.data();
+      }
+    NormKernels<Space, T>::norm_slots(space, owned_block(local(y)), owned_input(x),
+                                      state.channels.data(), state.statistics.data(), weight, bias,
+                                      state.groups, state.rows(X::rank), norm.eps,
+                                      state.correction);
+    if (state.total == 0.0)
+      state.total =
+          state.plane * static_cast<double>(x.extent(0) * x.extent(1)) / static_cast<double>(slots);
+    mark_written(space, y);
+    return true;
+  } else {
+    return false;
+  }
+}
+
 /// Where this rank's two sums of each slot go before `sum_slots`.
 template <class State>
 double* slot_sums(const State& state) {
@@ -356,6 +387,7 @@ struct NormLayer : NormPullbackParts<Norm> {
   template <class Space, class S, class P, class Y, class X>
   void apply(const Space& space, S& state, const P& parameters, const Y& y, const X& x) const {
     impl::require_norm(norm().options(), y, x);
+    if (impl::norm_slots(space, state, norm().options(), parameters, y, x)) return;
     impl::norm_statistics(space, state, norm().options(), x);
     impl::norm_apply(space, state, norm().options(), parameters, y, x);
   }

@@ -16,8 +16,20 @@
 
 namespace shard {
 
-/// How GELU is computed: exactly, or by tanh (PyTorch's approximate="tanh").
-enum class GeluForm : std::uint8_t { erf, tanh };
+/// How GELU is computed.
+enum class GeluForm : std::uint8_t {
+  erf,   ///< exactly: a few units in the last place, also where the value is small
+  tanh,  ///< PyTorch's approximate="tanh"
+  fast   ///< exactly, but a float's value has an absolute error of up to 1e-6, as PyTorch's has
+};
+
+namespace impl {
+constexpr Activation gelu_function(GeluForm form) {
+  return form == GeluForm::tanh   ? Activation::gelu_tanh
+         : form == GeluForm::fast ? Activation::gelu_fast
+                                  : Activation::gelu;
+}
+}  // namespace impl
 
 /// What functions without a parameter have in common. `Layer` has a `name` and its `function`.
 template <class Layer>
@@ -92,7 +104,8 @@ struct SiLU : ActivationLayer<SiLU> {
 };
 
 /// y = x Phi(x), Phi the normal distribution (Hendrycks and Gimpel 2016), point by point: by erf,
-/// or by their approximation 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))).
+/// or by their approximation 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))). The fast form is
+/// the former with a shorter fit.
 struct GELU {
   GeluForm form = GeluForm::erf;  ///< default erf, as in PyTorch
 
@@ -120,9 +133,7 @@ struct GELU {
 
  private:
   friend impl::FunctionOf;
-  impl::Activation function() const {
-    return form == GeluForm::tanh ? impl::Activation::gelu_tanh : impl::Activation::gelu;
-  }
+  impl::Activation function() const { return impl::gelu_function(form); }
 };
 
 /// y = tanh(x), point by point.

@@ -55,9 +55,7 @@ template <>
 struct Merging<SiLU> : MergesAsActivation<Activation::silu> {};
 template <>
 struct Merging<GELU> : MergesAsActivation<Activation::gelu> {
-  static Activation function(const GELU& layer) {
-    return layer.form == GeluForm::tanh ? Activation::gelu_tanh : Activation::gelu;
-  }
+  static Activation function(const GELU& layer) { return gelu_function(layer.form); }
 };
 template <>
 struct Merging<Tanh> : MergesAsActivation<Activation::tanh> {};
