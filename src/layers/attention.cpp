@@ -275,6 +275,10 @@ void AttentionKernels<Space, T>::products(const Space& space, double* sums,
                                           const Block<const T>& dy, const Block<const T>& out,
                                           const AttentionShape& shape) {
   const auto all = attention_item(shape, {}, out);
+  if constexpr (is_host_v<Space>) {
+    const AttendProductsRows<T> rows{all, sums, dy, out};
+    return launch("shard::attend_products", space, rows.items(), rows);
+  }
   launch("shard::attend_products", space, all.items(shape.queries, shape.heads),
          AttendProductsKernel<T>{all, sums, dy, out});
 }

@@ -6,17 +6,18 @@
 
 #include "input_runs.hpp"
 #include "lanes.hpp"
+#include "scratch.hpp"
 #include "shard/layers/impl/kernels.hpp"
 
 namespace shard::impl {
 
-/// Weight gradient on a host, as a matrix product over cells. The rows are up to max_rows coarse
-/// channels. The columns are lines of the window: a fine channel and a position in all dimensions
+/// Weight gradient on a host, as a matrix product over cells. The rows are coarse channels: as many
+/// as share the gathered columns with little memory for sums. The columns are lines of the window: a fine channel and a position in all dimensions
 /// of the window but the last. A work item computes up to max_taps taps of each line. Cells are
 /// added in ascending order.
 template <class T, class Window>
 struct CorrelateWeightsTiles {
-  static constexpr int columns = Tile<T>::columns, max_rows = 64, max_taps = 8, max_cells = 128,
+  static constexpr int columns = Tile<T>::columns, max_sums = 512, max_taps = 8, max_cells = 128,
                        panel_rows = 256;
 
   T* gradient;
@@ -44,12 +45,13 @@ struct CorrelateWeightsTiles {
     cells_at_once = (cells + runs - 1) / runs;
     line_blocks   = (lines + columns - 1) / columns;
     tap_blocks    = (win.kernel[2] + taps_at_once - 1) / taps_at_once;
-    rows_at_once  = max_rows;
-    row_blocks    = (coarse_per_group + max_rows - 1) / max_rows;
-    while (threads > 1 && items() < 4 * threads && rows_at_once > Tile<T>::rows) {
-      rows_at_once /= 2;
-      row_blocks = (coarse_per_group + rows_at_once - 1) / rows_at_once;
-    }
+    const auto cut = [this](index_t rows) {
+      row_blocks   = std::max<index_t>(1, (coarse_per_group + rows - 1) / rows);
+      rows_at_once = (coarse_per_group + row_blocks - 1) / row_blocks;
+    };
+    cut(max_sums / taps_at_once);
+    while (threads > 1 && items() < 4 * threads && rows_at_once > Tile<T>::rows)
+      cut((rows_at_once + 1) / 2);
   }
 
   index_t items() const { return window.groups * row_blocks * line_blocks * tap_blocks; }
@@ -69,21 +71,21 @@ struct CorrelateWeightsTiles {
                   used  = std::min<index_t>(columns, lines - line0),
                   taps  = std::min<index_t>(taps_at_once, window.kernel[2] - tap0);
 
-    alignas(vector_bytes) T sums[max_taps][max_rows * columns];
+    const bool direct = coarse.stride[4] == 1;
     alignas(vector_bytes) T panel[panel_rows * columns];
-    T left[max_rows * max_cells];
+    T* const sums = scratch_values<T>(taps * rows * columns + (direct ? 0 : rows * max_cells));
+    T* const left = sums + taps * rows * columns;
     index_t offsets[max_cells];
     for (int j = 0; j < max_cells; ++j) offsets[j] = j;
     if (used < columns) std::fill_n(panel, panel_rows * columns, T(0));
     for (index_t t = 0; t < taps; ++t)
       for (index_t m = 0; m < rows; ++m)
         for (index_t j = 0; j < columns; ++j)
-          sums[t][m * columns + j] = j < used ? weights(row0 + m, line0 + j, tap0)[t] : T(0);
+          sums[(t * rows + m) * columns + j] = j < used ? weights(row0 + m, line0 + j, tap0)[t] : T(0);
 
     const index_t step = window.stride[2] * columns, tap_step = window.dilation[2] * columns;
-    const bool direct = coarse.stride[4] == 1;
     // cache lines of the next cells of the coarse block, which are prefetched
-    index_t next_lines[max_rows * (max_cells / ReadAhead<T>::line + 1)], line_count = 0;
+    index_t next_lines[max_sums * (max_cells / ReadAhead<T>::line + 1)], line_count = 0;
     for (index_t m = 0; m < rows; ++m)
       for (index_t i = 0; i < cells_at_once; i += ReadAhead<T>::line)
         next_lines[line_count++] = m * coarse.stride[1] + i;
@@ -104,9 +106,11 @@ struct CorrelateWeightsTiles {
             for (index_t t = 0; t < taps; ++t) {
               const index_t lines_done = t * line_count / taps;
               multiply_add_rows(
-                  rows, used, direct ? cells : left, direct ? coarse.stride[1] : max_cells, offsets,
-                  panel + t * tap_step, EvenRows{step}, count, sums[t],
-                  SumRows<T>{sums[t], columns},
+                  rows, used,
+                  direct ? LeftRows<T>(cells, coarse.stride[1], offsets)
+                         : LeftRows<T>(left, max_cells, offsets),
+                  panel + t * tap_step, EvenRows{step}, count, sums + t * rows * columns, columns,
+                  SumRows<T>{sums + t * rows * columns, columns},
                   ReadAhead<T>{cells + count, next_lines + lines_done,
                                direct ? (t + 1) * line_count / taps - lines_done : 0});
             }
@@ -114,7 +118,7 @@ struct CorrelateWeightsTiles {
     for (index_t t = 0; t < taps; ++t)
       for (index_t m = 0; m < rows; ++m)
         for (index_t j = 0; j < used; ++j)
-          weights(row0 + m, line0 + j, tap0)[t] = sums[t][m * columns + j];
+          weights(row0 + m, line0 + j, tap0)[t] = sums[(t * rows + m) * columns + j];
   }
 
   /// Copies the fine cells that row y of the coarse block reads, from `first` on, to the panel: a

@@ -86,12 +86,13 @@ inline void add_product(Lanes<T>& sum, T a, const Lanes<T>& b) {
 #endif
 }
 
-/// The tile of products: `rows` rows of `columns` values, whose sums stay in registers.
+/// The tile of products: `rows` rows of `columns` values, whose sums stay in registers. AVX-512 has
+/// 32 registers, others have 16.
 template <class T>
 struct Tile {
   static constexpr int lanes   = vector_bytes / static_cast<int>(sizeof(T));
-  static constexpr int rows    = vector_bytes == 64 ? 8 : 4;
-  static constexpr int vectors = 3;
+  static constexpr int rows    = vector_bytes == 64 ? 8 : 6;
+  static constexpr int vectors = vector_bytes == 64 ? 3 : 2;
   static constexpr int columns = vectors * lanes;
 };
 
@@ -142,67 +143,107 @@ struct ReadAhead {
   }
 };
 
-/// to[m][j] = sums[m][j] + a[m * a_row + a_offset[r]] * b[b_offset(r) + j] for r = 0, 1, ..., count
-/// - 1 in this order; M rows, j < Vectors * lanes. BlockSumRows add the products first.
+/// The first operand of a product. Element (m, r) is begin[m / Tile::rows * piece + m % Tile::rows *
+/// row + term[r]].
+template <class T>
+struct LeftRows {
+  const T* begin;
+  index_t row, piece;
+  const index_t* term;
+
+  LeftRows(const T* values, index_t row_step, const index_t* terms)
+      : begin(values), row(row_step), piece(Tile<T>::rows * row_step), term(terms) {}
+  LeftRows(const T* values, index_t row_step, index_t piece_step, const index_t* terms)
+      : begin(values), row(row_step), piece(piece_step), term(terms) {}
+
+  const T* at(index_t m) const {
+    return begin + m / Tile<T>::rows * piece + m % Tile<T>::rows * row;
+  }
+};
+
+/// Packs `rows` contiguous rows of `count` terms to pieces of a tile's rows, because terms that are
+/// far apart evict one another from the cache. Sets `offset` to the terms' offsets in a piece. The
+/// size is that of `rows` rounded up to whole pieces.
+template <class T>
+LeftRows<T> packed_rows(const T* from, index_t rows, index_t* offset, index_t count, T* packed) {
+  constexpr int some = Tile<T>::rows;
+  for (index_t r = 0; r < count; ++r) {
+    const T* const term = from + offset[r];
+    T* to               = packed + r * some;
+    index_t m           = 0;
+    for (; m + some <= rows; m += some, to += count * some)
+      for (int i = 0; i < some; ++i) to[i] = term[m + i];
+    for (index_t i = m; i < rows; ++i) to[i - m] = term[i];
+    offset[r] = r * some;
+  }
+  return {packed, 1, count * some, offset};
+}
+
+/// to[m][j] = sums[m * sums_row + j] + a(m, r) * b[b_offset(r) + j] for r = 0, 1, ..., count - 1 in
+/// this order; M rows from `first` on, j < Vectors * lanes. BlockSumRows add the products first.
 template <int M, int Vectors, class T, class Rows, class To>
-void multiply_add(const T* a, index_t a_row, const index_t* a_offset, const T* b,
-                  const Rows& b_offset, index_t count, const T* sums, const To& to) {
+void multiply_add(index_t first, const LeftRows<T>& a, const T* b, const Rows& b_offset,
+                  index_t count, const T* sums, index_t sums_row, const To& to) {
   // Fold expressions instead of loops, so that compilers keep the array of sums in registers.
-  const auto row_of = [](auto i) { return i / Vectors; };
-  const auto at     = [](auto i) { return i % Vectors * Tile<T>::lanes; };
+  const auto row_of        = [](auto i) { return i / Vectors; };
+  const auto at            = [](auto i) { return i % Vectors * Tile<T>::lanes; };
+  const T* const left      = a.at(first);
+  const T* const from      = sums + first * sums_row;
+  T* const begin           = to.begin + first * to.step;
+  const index_t a_row      = a.row;
+  const index_t* const a_r = a.term;
   [&]<int... I, int... H>(std::integer_sequence<int, I...>, std::integer_sequence<int, H...>) {
     const auto earlier = [&](auto i) {
-      return *reinterpret_cast<const Lanes<T>*>(sums + row_of(i) * Tile<T>::columns + at(i));
+      return *reinterpret_cast<const Lanes<T>*>(from + row_of(i) * sums_row + at(i));
     };
     Lanes<T> s[] = {To::adds_block ? Lanes<T>{} : earlier(I)...};
     for (index_t r = 0; r < count; ++r) {
-      const T *ar = a + a_offset[r], *br = b + b_offset(r);
+      const T *ar = left + a_r[r], *br = b + b_offset(r);
       const Lanes<T> bs[] = {*reinterpret_cast<const Lanes<T>*>(br + H * Tile<T>::lanes)...};
       (add_product<T>(s[I], ar[row_of(I) * a_row], bs[I % Vectors]), ...);
     }
     if constexpr (To::adds_block) ((s[I] += earlier(I)), ...);
-    ((*reinterpret_cast<Lanes<T>*>(to.begin + row_of(I) * to.step + at(I)) = s[I]), ...);
+    ((*reinterpret_cast<Lanes<T>*>(begin + row_of(I) * to.step + at(I)) = s[I]), ...);
   }
   (std::make_integer_sequence<int, M * Vectors>(), std::make_integer_sequence<int, Vectors>());
 }
 
 /// The same for any number of rows.
 template <int Vectors, class T, class Rows, class To>
-void multiply_add_blocks(index_t rows, const T* a, index_t a_row, const index_t* a_offset,
-                         const T* b, const Rows& b_offset, index_t count, const T* sums,
-                         const To& to, const ReadAhead<T>& next) {
-  constexpr int block = Tile<T>::rows, columns = Tile<T>::columns;
-  const auto some = [&](index_t m, auto n) {
+void multiply_add_blocks(index_t rows, const LeftRows<T>& a, const T* b, const Rows& b_offset,
+                         index_t count, const T* sums, index_t sums_row, const To& to,
+                         const ReadAhead<T>& next) {
+  constexpr int block = Tile<T>::rows;
+  const auto some     = [&](index_t m, auto n) {
     next.ask(m, m + n(), rows);
-    multiply_add<n(), Vectors>(a + m * a_row, a_row, a_offset, b, b_offset, count,
-                               sums + m * columns, To{to.begin + m * to.step, to.step});
+    multiply_add<n(), Vectors>(m, a, b, b_offset, count, sums, sums_row, to);
   };
   index_t m = 0;
   for (; m + block <= rows; m += block) some(m, std::integral_constant<int, block>());
+  for (; m + 4 <= rows; m += 4) some(m, std::integral_constant<int, 4>());
   for (; m + 2 <= rows; m += 2) some(m, std::integral_constant<int, 2>());
   for (; m < rows; ++m) some(m, std::integral_constant<int, 1>());
 }
 
+/// Calls use(number of vectors), a compile-time number, for up to Tile::columns values.
+template <class T, class Use>
+void with_vectors(index_t values, const Use& use) {
+  if (values <= Tile<T>::lanes)
+    use(std::integral_constant<int, 1>());
+  else if (Tile<T>::vectors == 2 || values <= 2 * Tile<T>::lanes)
+    use(std::integral_constant<int, 2>());
+  else
+    use(std::integral_constant<int, Tile<T>::vectors>());
+}
+
 /// The same, of which only the first `used` columns are needed; the others may be unchanged.
 template <class T, class Rows, class To>
-void multiply_add_rows(index_t rows, index_t used, const T* a, index_t a_row,
-                       const index_t* a_offset, const T* b, const Rows& b_offset, index_t count,
-                       const T* sums, const To& to, const ReadAhead<T>& next = {}) {
-  static_assert(Tile<T>::vectors == 3, "each number of vectors has its case");
-  if (used > 2 * Tile<T>::lanes)
-    multiply_add_blocks<3>(rows, a, a_row, a_offset, b, b_offset, count, sums, to, next);
-  else if (used > Tile<T>::lanes)
-    multiply_add_blocks<2>(rows, a, a_row, a_offset, b, b_offset, count, sums, to, next);
-  else
-    multiply_add_blocks<1>(rows, a, a_row, a_offset, b, b_offset, count, sums, to, next);
-}
-/// The same in place: the results replace the sums.
-template <class T, class Rows>
-void multiply_add_rows(index_t rows, index_t used, const T* a, index_t a_row,
-                       const index_t* a_offset, const T* b, const Rows& b_offset, index_t count,
-                       T* sums) {
-  multiply_add_rows(rows, used, a, a_row, a_offset, b, b_offset, count, sums,
-                    SumRows<T>{sums, Tile<T>::columns});
+void multiply_add_rows(index_t rows, index_t used, const LeftRows<T>& a, const T* b,
+                       const Rows& b_offset, index_t count, const T* sums, index_t sums_row,
+                       const To& to, const ReadAhead<T>& next = {}) {
+  with_vectors<T>(used, [&](auto vectors) {
+    multiply_add_blocks<vectors()>(rows, a, b, b_offset, count, sums, sums_row, to, next);
+  });
 }
 
 /// Interleaves lines of values: transposes as many lines as a vector of 16 bytes has values.
@@ -218,6 +259,20 @@ struct Interleaved {
 #endif
     for (; i < length; ++i)
       for (int l = 0; l < lines; ++l) to[i * step + l] = from[l][i];
+  }
+
+  /// to[l * step + i] = from[i * lines + l] for i < length.
+  static void divide(const T* from, index_t length, T* to, index_t step) {
+    index_t i = 0;
+#if defined(__SSE2__)
+    for (; i + lines <= length; i += lines) {
+      const T* of[lines];
+      for (int l = 0; l < lines; ++l) of[l] = from + (i + l) * lines;
+      square(of, 0, to + i, step);
+    }
+#endif
+    for (; i < length; ++i)
+      for (int l = 0; l < lines; ++l) to[l * step + i] = from[i * lines + l];
   }
 
 #if defined(__SSE2__)

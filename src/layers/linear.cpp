@@ -15,7 +15,7 @@ namespace shard::impl {
 /// each tile's b into a panel, whatever the strides, and uses the panel for all rows.
 template <class T>
 struct ProductTiles {
-  static constexpr int columns = Tile<T>::columns, max_rows = 512, least_rows = 64, max_tiles = 4,
+  static constexpr int columns = Tile<T>::columns, max_rows = 512, least_rows = 64, max_tiles = 192 / columns,
                        panel_rows = 128, group = 8;
   Product<T> p;
   index_t block, row_blocks, tiles, together;
@@ -53,17 +53,16 @@ struct ProductTiles {
         a_offset[r] = p.a_term.at(r0 + r);
         b_term[r]   = p.b_term.at(r0 + r);
       }
-      const bool packs = p.a_row == 1 && !are_even(a_offset, terms, 1);
-      if (packs) pack_columns(row0, rows, a_offset, terms, packed);
+      const T* const first = p.a + row0 * p.a_row;
+      const LeftRows<T> a  = p.a_row == 1 && !are_even(a_offset, terms, 1)
+                                 ? packed_rows(first, rows, a_offset, terms, packed)
+                                 : LeftRows<T>(first, p.a_row, a_offset);
       for (index_t t = 0; t < some; ++t) {
         const index_t count = list(p.b_column, tile0 + t, column);
         T* const to         = sums + t * rows * columns;
         pack(b_term, terms, column, count, panel);
-        if (packs)
-          multiply_packed(rows, count, packed, a_offset, panel, terms, to);
-        else
-          multiply_add_rows(rows, count, p.a + row0 * p.a_row, p.a_row, a_offset, panel,
-                            EvenRows{columns}, terms, to, BlockSumRows<T>{to, columns});
+        multiply_add_rows(rows, count, a, panel, EvenRows{columns}, terms, to, columns,
+                          BlockSumRows<T>{to, columns});
       }
     }
     for (index_t t = 0; t < some; ++t) {
@@ -84,28 +83,6 @@ struct ProductTiles {
     const index_t first = tile * columns, count = std::min<index_t>(columns, p.columns - first);
     for (index_t j = 0; j < count; ++j) column[j] = offsets.at(first + j);
     return count;
-  }
-
-  /// Packs an `a` with contiguous columns in pieces of a tile's rows, because lines that are far
-  /// apart evict one another from the cache. Sets a_offset to the offsets in a piece.
-  void pack_columns(index_t row0, index_t rows, index_t* a_offset, index_t terms, T* packed) const {
-    constexpr int some = Tile<T>::rows;
-    for (index_t r = 0; r < terms; ++r) {
-      const T* const from = p.a + row0 + a_offset[r];
-      index_t i           = 0;
-      for (; i + some <= rows; i += some)
-        for (int m = 0; m < some; ++m) packed[i * terms + r * some + m] = from[i + m];
-      for (index_t m = i; m < rows; ++m) packed[i * terms + r * some + m - i] = from[m];
-      a_offset[r] = r * some;
-    }
-  }
-  void multiply_packed(index_t rows, index_t count, const T* packed, const index_t* a_offset,
-                       const T* panel, index_t terms, T* sums) const {
-    constexpr int some = Tile<T>::rows;
-    for (index_t i = 0; i < rows; i += some)
-      multiply_add_rows(std::min<index_t>(some, rows - i), count, packed + i * terms, 1, a_offset,
-                        panel, EvenRows{columns}, terms, sums + i * columns,
-                        BlockSumRows<T>{sums + i * columns, columns});
   }
 
   /// panel[r * columns + j] = b(r, j)
