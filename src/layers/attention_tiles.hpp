@@ -201,6 +201,41 @@ struct AttentionTile {
     });
   }
 
+  /// The cache lines of a later work item's tokens, which the products prefetch: gathers alone would
+  /// wait for the memory. A share of them for each product.
+  struct Later {
+    static constexpr index_t most = 2048;
+    const T* base;  ///< the offsets are from here
+    index_t offsets[most];
+    index_t count = 0, asked = 0, product = 0, products;
+
+    Later(const T* from, index_t product_count) : base(from), products(product_count) {}
+    ReadAhead<T> share() {
+      ++product;
+      const index_t end    = std::min(count, product * count / products), first = asked;
+      asked                = end;
+      return {base, offsets + first, end - first};
+    }
+    void add(const T* line) {
+      if (count < most)
+        offsets[count++] = (reinterpret_cast<std::intptr_t>(line) -
+                            reinterpret_cast<std::intptr_t>(base)) /
+                           static_cast<std::intptr_t>(sizeof(T));
+    }
+  };
+  /// Adds lines of runs. The first one of a run is that of the tokens before it.
+  template <class List, class... Blocks>
+  void add_lines(Later& later, const Who& w, const List& tokens, const Blocks&... blocks) const {
+    const auto add = [&](index_t, const T* from, index_t step, index_t length, index_t) {
+      if (step != 1) return;  // tokens of neighbouring groups are on the same lines
+      for (index_t i = line_values<T> - 1; i < length - 1; i += line_values<T>) later.add(from + i);
+      later.add(from + length - 1);
+    };
+    ((blocks.origin == nullptr ? void() : for_runs(blocks, w, tokens, add)), ...);
+  }
+  /// Products of a work item whose rows are one chunk.
+  index_t tiles() const { return (block() + width - 1) / width; }
+
   /// Calls use(token, its index in `sums`) for queries of a head.
   template <class List, class Use>
   void for_queries(const Who& w, const List& queries, const Use& use) const {
@@ -299,19 +334,20 @@ struct AttentionTile {
   };
   /// tile(row, column) += the product of the row's and the column's features.
   void multiply(const T* rows, index_t row_count, const Features& features, const T* columns,
-                index_t count, T* tile) const {
-    const index_t step = column_step();
+                index_t count, T* tile, Later& later) const {
+    const index_t step      = column_step();
+    const ReadAhead<T> next = later.share();
     for (index_t d = 0; d < all.features; d += most_terms)
       multiply_add_rows(row_count, count, LeftRows<T>(rows + d * row_step(), 1, features.offset),
                         columns + d * step, EvenRows{step}, std::min(most_terms, all.features - d),
-                        tile, width, BlockSumRows<T>{tile, width});
+                        tile, width, BlockSumRows<T>{tile, width}, next);
   }
   /// sums(feature, column) += sum over the rows of the row's feature * weights(row, column).
   void add(const T* rows, index_t row_count, const index_t* sequence, const T* weights,
-           index_t count, T* sums) const {
+           index_t count, T* sums, Later& later) const {
     const index_t step = column_step();
     multiply_add_rows(all.features, count, LeftRows<T>(rows, row_step(), sequence), weights,
-                      EvenRows{width}, row_count, sums, step, SumRows<T>{sums, step});
+                      EvenRows{width}, row_count, sums, step, SumRows<T>{sums, step}, later.share());
   }
 };
 
@@ -319,7 +355,8 @@ template <class T>
 struct AttendTiles : AttentionTile<T> {
   using Base = AttentionTile<T>;
   using Base::all, Base::width, Base::lanes, Base::hides;
-  using typename Base::Columns, typename Base::Features, typename Base::Rows, typename Base::Who;
+  using typename Base::Columns, typename Base::Features, typename Base::Later, typename Base::Rows,
+      typename Base::Who;
   static constexpr T none = -Kokkos::Experimental::infinity_v<T>;
 
   Block<T> out;
@@ -347,6 +384,14 @@ struct AttendTiles : AttentionTile<T> {
         sum[c]     = static_cast<T>(sums[slot + all.numbers]);
       });
     const index_t tokens = this->row_side.tokens(), chunk = this->chunk();
+    Later later(q.origin, 2 * this->tiles());
+    if (item + 1 < this->items() && tokens <= chunk) {
+      const Who next = this->who(item + 1);
+      this->add_lines(later, next, Columns(this->column_side, next.group, next.begin, next.end), q,
+                      out);
+      this->add_lines(later, next.of_head(all.key_head(next.h)),
+                      Rows(this->row_side, next.group, 0, tokens), k, v);
+    }
     for (index_t begin = 0; begin < tokens; begin += chunk) {
       const Rows rows(this->row_side, w.group, begin, std::min(begin + chunk, tokens));
       if (this->template sees_none<false>(rows, columns, 0, columns.count)) continue;
@@ -356,12 +401,12 @@ struct AttendTiles : AttentionTile<T> {
         const index_t some = std::min(width, columns.count - c0);
         if (this->template sees_none<false>(rows, columns, c0, c0 + some)) continue;
         this->template begin_scores<false>(rows, columns, c0, some, w, tile);
-        this->multiply(keys, rows.count, features, queries + c0, some, tile);
+        this->multiply(keys, rows.count, features, queries + c0, some, tile, later);
         if (hides) this->template hide<false>(rows, columns, c0, some, tile, none);
         with_vectors<T>(some, [&](auto vectors) {
           weigh<vectors()>(tile, rows.count, largest + c0, sum + c0, values + c0);
         });
-        this->add(key_values, rows.count, sequence.offset, tile, some, values + c0);
+        this->add(key_values, rows.count, sequence.offset, tile, some, values + c0, later);
       }
     }
     if (last)
@@ -463,19 +508,22 @@ template <class T, bool Keys>
 struct AttendBackTiles : AttentionTile<T> {
   using Base = AttentionTile<T>;
   using Base::all, Base::width, Base::lanes, Base::hides;
-  using typename Base::Columns, typename Base::Features, typename Base::Rows, typename Base::Who;
+  using typename Base::Columns, typename Base::Features, typename Base::Later, typename Base::Rows,
+      typename Base::Who;
 
   Block<T> to, to_values;  ///< dq; or dk and dv. A null origin: not wanted
   const double* sums;
   Block<const T> dy, q, k, v;
   bool first;
 
-  void operator()(index_t item) const { run(this->who(item), std::false_type()); }
+  void operator()(index_t item) const {
+    run(this->who(item), this->who(std::min(item + 1, this->items() - 1)), std::false_type());
+  }
 
-  /// With `use` it calls use(rows, columns, first column, columns of the tile, tile of scale *
+  /// Computes w, and prefetches what `next` reads. With `use` it calls use(rows, columns, first column, columns of the tile, tile of scale *
   /// gradients of the scores).
   template <class Use>
-  void run(const Who& w, const Use& use) const {
+  void run(const Who& w, const Who& next, const Use& use) const {
     constexpr bool uses = !std::is_same_v<Use, std::false_type>;
     const Columns columns(this->column_side, w.group, w.begin, w.end);
     const index_t of_columns = this->column_values(), of_rows = this->row_values();
@@ -502,6 +550,13 @@ struct AttendBackTiles : AttentionTile<T> {
     const index_t tokens = this->row_side.tokens(), chunk = this->chunk(),
                   shared     = all.shape.heads_per_key;
     const index_t first_head = Keys ? w.h * shared : all.key_head(w.h);  // of the rows
+    Later later(q.origin, 4 * this->tiles() * (Keys ? shared : 1));
+    if (tokens <= chunk) {
+      this->add_lines(later, next, Columns(this->column_side, next.group, next.begin, next.end),
+                      Keys ? k : q, Keys ? v : dy, to, to_values);
+      this->add_lines(later, next.of_head(Keys ? next.h * shared : all.key_head(next.h)),
+                      Rows(this->row_side, next.group, 0, tokens), Keys ? q : k, Keys ? dy : v);
+    }
     for (index_t h = first_head; h < first_head + (Keys ? shared : 1); ++h)
       for (index_t begin = 0; begin < tokens; begin += chunk) {
         const Who other = w.of_head(h), &of_queries = Keys ? other : w;
@@ -514,21 +569,21 @@ struct AttendBackTiles : AttentionTile<T> {
           const index_t some = std::min(width, columns.count - c0);
           if (this->template sees_none<Keys>(rows, columns, c0, c0 + some)) continue;
           this->template begin_scores<Keys>(rows, columns, c0, some, of_queries, weights);
-          this->multiply(others, rows.count, features, mine + c0, some, weights);
+          this->multiply(others, rows.count, features, mine + c0, some, weights, later);
           with_vectors<T>(some, [&](auto vectors) {
             share<vectors()>(weights, rows.count, logs + (Keys ? 0 : c0));
           });
           if (hides) this->template hide<Keys>(rows, columns, c0, some, weights, T(0));
           if (shares)
-            this->add(other_outer, rows.count, sequence.offset, weights, some, values + c0);
+            this->add(other_outer, rows.count, sequence.offset, weights, some, values + c0, later);
           if (!slopes && !uses) continue;
           std::fill_n(products, rows.count * width, T(0));
-          this->multiply(other_outer, rows.count, features, outer + c0, some, products);
+          this->multiply(other_outer, rows.count, features, outer + c0, some, products, later);
           with_vectors<T>(some, [&](auto vectors) {
             slope<vectors()>(weights, products, rows.count, means + (Keys ? 0 : c0));
           });
           if constexpr (uses) use(rows, columns, c0, some, weights);
-          if (slopes) this->add(others, rows.count, sequence.offset, weights, some, gradient + c0);
+          if (slopes) this->add(others, rows.count, sequence.offset, weights, some, gradient + c0, later);
         }
       }
     if (slopes) this->store_sums(to, w, columns, gradient);
@@ -598,7 +653,9 @@ struct AttendBiasTiles {
       w.n     = m / to.of_a_type;
       w.group = type * to.of_a_type + m % to.of_a_type;
       if (w.group >= groups()) continue;
-      back.run(w, [&](const auto& rows, const auto& columns, index_t c0, index_t count,
+      typename Back::Who next = w;
+      next.group              = std::min(w.group + 1, groups() - 1);
+      back.run(w, next, [&](const auto& rows, const auto& columns, index_t c0, index_t count,
                       const T* slopes) {
         for (index_t j = 0; j < rows.count; ++j) {
           T* const line       = turned.data() + rows.token[j] * step - w.begin;

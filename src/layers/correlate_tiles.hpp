@@ -110,7 +110,7 @@ struct CorrelateTiles : Correlation<T, Transposed, Window> {
       if (place(at, tile, parts[some])) ++some;
     if (some == 0 || at.rows <= 0) return;
     const index_t tile_values = at.rows * columns,
-                  packed = packs_weights() ? (at.rows + Tile<T>::rows) * panel_rows : 0;
+                  packed = packs_weights() ? packed_values<T>(at.rows, panel_rows) : 0;
     T* const weights = scratch_values<T>(packed + some * tile_values);
     T* const sums    = weights + packed;
     for (index_t s = 0; s < some; ++s) begin_sums(at, parts[s], sums + s * tile_values);
@@ -292,7 +292,7 @@ struct CorrelateTiles : Correlation<T, Transposed, Window> {
   /// number.
   index_t list_lines(const Sweep& z, const Sweep& y, const Sweep& x, index_t channels,
                      index_t* lines) const {
-    constexpr index_t line = ReadAhead<T>::line;
+    constexpr index_t line = line_values<T>;
     const index_t reach = (x.taps - 1) * x.in_tap_step, begin = std::min<index_t>(reach, 0),
                   end = columns + std::max<index_t>(reach, 0);
     // only the last row along y: earlier tiles have read the others

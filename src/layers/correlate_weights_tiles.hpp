@@ -85,9 +85,9 @@ struct CorrelateWeightsTiles {
 
     const index_t step = window.stride[2] * columns, tap_step = window.dilation[2] * columns;
     // cache lines of the next cells of the coarse block, which are prefetched
-    index_t next_lines[max_sums * (max_cells / ReadAhead<T>::line + 1)], line_count = 0;
+    index_t next_lines[max_sums * (max_cells / line_values<T> + 1)], line_count = 0;
     for (index_t m = 0; m < rows; ++m)
-      for (index_t i = 0; i < cells_at_once; i += ReadAhead<T>::line)
+      for (index_t i = 0; i < cells_at_once; i += line_values<T>)
         next_lines[line_count++] = m * coarse.stride[1] + i;
     for (index_t n = 0; n < coarse.batch; ++n)
       for (index_t z = coarse.begin[0]; z < coarse.end[0]; ++z)

@@ -124,22 +124,30 @@ struct BlockSumRows {
   index_t step;
 };
 
+/// The values of a cache line.
+template <class T>
+inline constexpr index_t line_values = 64 / static_cast<index_t>(sizeof(T));
+
+/// Prefetches a cache line to read or (`Write`) to write it.
+template <bool Write = false, class T>
+inline void prefetch([[maybe_unused]] const T* at) {
+#if defined(__GNUC__)
+  __builtin_prefetch(at, Write ? 1 : 0);
+#endif
+}
+
 /// Cache lines that the next products read. They are prefetched a few at a time between the current
 /// products, because the processor has few outstanding loads.
 template <class T>
 struct ReadAhead {
-  static constexpr index_t line = 64 / static_cast<index_t>(sizeof(T));
-
   const T* from          = nullptr;
   const index_t* offsets = nullptr;
   index_t count          = 0;
 
-  /// Prefetches the part of rows [begin, end) of `rows`.
-  void ask(index_t begin, index_t end, index_t rows) const {
-#if defined(__GNUC__)
-    for (index_t i = begin * count / rows; i < end * count / rows; ++i)
-      __builtin_prefetch(from + offsets[i]);
-#endif
+  /// Prefetches the part [begin, end) of `all`.
+  void ask(index_t begin, index_t end, index_t all) const {
+    if (count == 0) return;
+    for (index_t i = begin * count / all; i < end * count / all; ++i) prefetch(from + offsets[i]);
   }
 };
 
@@ -151,6 +159,14 @@ struct LeftRows {
   index_t row, piece;
   const index_t* term;
 
+  /// Prefetches the lines of terms [r, r + line) of M rows.
+  template <int M>
+  void ask(index_t first, index_t r) const {
+    const T* const from = at(first) + term[r];
+    const index_t step  = row == 1 ? line_values<T> : row;
+    for (int i = 0; i < M; ++i) prefetch(from + i * step);
+  }
+
   LeftRows(const T* values, index_t row_step, const index_t* terms)
       : begin(values), row(row_step), piece(Tile<T>::rows * row_step), term(terms) {}
   LeftRows(const T* values, index_t row_step, index_t piece_step, const index_t* terms)
@@ -161,29 +177,42 @@ struct LeftRows {
   }
 };
 
+/// The values of a packed piece: an odd number of lines, so that pieces are in different sets.
+template <class T>
+index_t piece_values(index_t terms) {
+  return (terms * Tile<T>::rows / line_values<T> | 1) * line_values<T> + 2 * line_values<T>;
+}
+template <class T>
+index_t packed_values(index_t rows, index_t terms) {
+  return (rows + Tile<T>::rows - 1) / Tile<T>::rows * piece_values<T>(terms);
+}
+
 /// Packs `rows` contiguous rows of `count` terms to pieces of a tile's rows, because terms that are
-/// far apart evict one another from the cache. Sets `offset` to the terms' offsets in a piece. The
-/// size is that of `rows` rounded up to whole pieces.
+/// far apart evict one another from the cache. Sets `offset` to the terms' offsets in a piece.
 template <class T>
 LeftRows<T> packed_rows(const T* from, index_t rows, index_t* offset, index_t count, T* packed) {
-  constexpr int some = Tile<T>::rows;
+  constexpr int some  = Tile<T>::rows;
+  const index_t piece = piece_values<T>(count);
   for (index_t r = 0; r < count; ++r) {
     const T* const term = from + offset[r];
     T* to               = packed + r * some;
     index_t m           = 0;
-    for (; m + some <= rows; m += some, to += count * some)
+    for (; m + some <= rows; m += some, to += piece)
       for (int i = 0; i < some; ++i) to[i] = term[m + i];
     for (index_t i = m; i < rows; ++i) to[i - m] = term[i];
     offset[r] = r * some;
   }
-  return {packed, 1, count * some, offset};
+  return {packed, 1, piece, offset};
 }
 
 /// to[m][j] = sums[m * sums_row + j] + a(m, r) * b[b_offset(r) + j] for r = 0, 1, ..., count - 1 in
-/// this order; M rows from `first` on, j < Vectors * lanes. BlockSumRows add the products first.
+/// this order; M rows from `first` on, of `rows`, j < Vectors * lanes. BlockSumRows add the products
+/// first. Between the products it prefetches the rows that it writes, the next rows of a, and a part
+/// of `next`.
 template <int M, int Vectors, class T, class Rows, class To>
-void multiply_add(index_t first, const LeftRows<T>& a, const T* b, const Rows& b_offset,
-                  index_t count, const T* sums, index_t sums_row, const To& to) {
+void multiply_add(index_t first, index_t rows, const LeftRows<T>& a, const T* b,
+                  const Rows& b_offset, index_t count, const T* sums, index_t sums_row,
+                  const To& to, const ReadAhead<T>& next) {
   // Fold expressions instead of loops, so that compilers keep the array of sums in registers.
   const auto row_of        = [](auto i) { return i / Vectors; };
   const auto at            = [](auto i) { return i % Vectors * Tile<T>::lanes; };
@@ -197,10 +226,17 @@ void multiply_add(index_t first, const LeftRows<T>& a, const T* b, const Rows& b
       return *reinterpret_cast<const Lanes<T>*>(from + row_of(i) * sums_row + at(i));
     };
     Lanes<T> s[] = {To::adds_block ? Lanes<T>{} : earlier(I)...};
-    for (index_t r = 0; r < count; ++r) {
-      const T *ar = left + a_r[r], *br = b + b_offset(r);
-      const Lanes<T> bs[] = {*reinterpret_cast<const Lanes<T>*>(br + H * Tile<T>::lanes)...};
-      (add_product<T>(s[I], ar[row_of(I) * a_row], bs[I % Vectors]), ...);
+    for (index_t r0 = 0, end = 0; r0 < count; r0 = end) {
+      end = r0 + line_values<T> < count ? r0 + line_values<T> : count;
+      next.ask(first * count + r0 * M, first * count + end * M, rows * count);
+      a.template ask<M>(first + M, r0);
+      if (r0 / line_values<T> < M)
+        (prefetch<true>(begin + r0 / line_values<T> * to.step + H * Tile<T>::lanes), ...);
+      for (index_t r = r0; r < end; ++r) {
+        const T *ar = left + a_r[r], *br = b + b_offset(r);
+        const Lanes<T> bs[] = {*reinterpret_cast<const Lanes<T>*>(br + H * Tile<T>::lanes)...};
+        (add_product<T>(s[I], ar[row_of(I) * a_row], bs[I % Vectors]), ...);
+      }
     }
     if constexpr (To::adds_block) ((s[I] += earlier(I)), ...);
     ((*reinterpret_cast<Lanes<T>*>(begin + row_of(I) * to.step + at(I)) = s[I]), ...);
@@ -215,8 +251,7 @@ void multiply_add_blocks(index_t rows, const LeftRows<T>& a, const T* b, const R
                          const ReadAhead<T>& next) {
   constexpr int block = Tile<T>::rows;
   const auto some     = [&](index_t m, auto n) {
-    next.ask(m, m + n(), rows);
-    multiply_add<n(), Vectors>(m, a, b, b_offset, count, sums, sums_row, to);
+    multiply_add<n(), Vectors>(m, rows, a, b, b_offset, count, sums, sums_row, to, next);
   };
   index_t m = 0;
   for (; m + block <= rows; m += block) some(m, std::integral_constant<int, block>());

@@ -38,9 +38,9 @@ struct ProductTiles {
   void operator()(index_t item) const {
     const index_t tile0 = item / row_blocks * together, row0 = item % row_blocks * block;
     const index_t some = std::min(together, tiles - tile0), rows = std::min(block, p.rows - row0);
-    const index_t packed_values = (rows + Tile<T>::rows) * panel_rows;
-    T* const packed             = scratch_values<T>(packed_values + some * rows * columns);
-    T* const sums               = packed + packed_values;
+    const index_t of_rows = packed_values<T>(rows, panel_rows);
+    T* const packed       = scratch_values<T>(of_rows + some * rows * columns);
+    T* const sums         = packed + of_rows;
     alignas(vector_bytes) T panel[panel_rows * columns] = {};
     index_t a_offset[panel_rows], b_term[panel_rows], column[columns];
     for (index_t t = 0; t < some; ++t)
@@ -136,7 +136,7 @@ struct ProductTiles {
 /// lines, over all rows. Sums are double, because there may be many rows.
 template <class T>
 struct RowSums {
-  static constexpr int width = 16;
+  static constexpr int width = 64;
   T* sums;
   index_t step;
   TensorRows<const T> in;
