@@ -191,13 +191,16 @@ struct AttentionTile {
     else
       gather_columns(b, w, columns, sums);
   }
-  void store_sums(const Block<T>& b, const Who& w, const Columns& columns, const T* sums) const {
-    for_runs(b, w, columns, [&](index_t d, T* to, index_t step, index_t length, index_t place) {
-      const T* const from = sums + d * column_step() + place;
-      if (step == 1)
+  /// Copies from[feature * step + token] to the tokens.
+  template <class List>
+  void store(const Block<T>& b, const Who& w, const List& tokens, const T* values,
+             index_t step) const {
+    for_runs(b, w, tokens, [&](index_t d, T* to, index_t to_step, index_t length, index_t place) {
+      const T* const from = values + d * step + place;
+      if (to_step == 1)
         copy_run(from, length, to);
       else
-        for (index_t i = 0; i < length; ++i) to[i * step] = from[i];
+        for (index_t i = 0; i < length; ++i) to[i * to_step] = from[i];
     });
   }
 
@@ -269,7 +272,7 @@ struct AttentionTile {
   /// Replaces the values of pairs that don't see each other.
   template <bool Keys>
   void hide(const Rows& rows, const Columns& columns, index_t c0, index_t count, T* tile,
-            T hidden) const {
+            index_t step, T hidden) const {
     std::int32_t side[width] = {}, x[width] = {};
     for (index_t c = 0; c < count; ++c) {
       side[c] = columns.side[c0 + c];
@@ -277,7 +280,7 @@ struct AttentionTile {
     }
     for (index_t j = 0; j < rows.count; ++j) {
       const std::int32_t of_row = rows.side[j], at = Keys ? furthest(rows.x[j]) : rows.x[j];
-      T* const line = tile + j * width;
+      T* const line = tile + j * step;
       for (index_t c = 0; c < width; ++c) {
         const bool sees = side[c] == of_row && (Keys ? x[c] <= at : at <= x[c]);
         line[c]         = sees ? line[c] : hidden;
@@ -288,14 +291,17 @@ struct AttentionTile {
   /// Sets the tile to bias / scale, or to zero without a bias; `w` has the head of the queries.
   template <bool Keys>
   void begin_scores(const Rows& rows, const Columns& columns, index_t c0, index_t count,
-                    const Who& w, T* tile) const {
-    std::fill_n(tile, rows.count * width, T(0));
-    add_table<Keys>(all.bias.learned, rows, columns, c0, count, w, tile);
-    add_table<Keys>(all.bias.mask, rows, columns, c0, count, w, tile);
+                    const Who& w, T* tile, index_t step) const {
+    clear(rows, tile, step);
+    add_table<Keys>(all.bias.learned, rows, columns, c0, count, w, tile, step);
+    add_table<Keys>(all.bias.mask, rows, columns, c0, count, w, tile, step);
+  }
+  static void clear(const Rows& rows, T* tile, index_t step) {
+    for (index_t j = 0; j < rows.count; ++j) std::fill_n(tile + j * step, width, T(0));
   }
   template <bool Keys>
   void add_table(const PairTable<const T>& table, const Rows& rows, const Columns& columns,
-                 index_t c0, index_t count, const Who& w, T* tile) const {
+                 index_t c0, index_t count, const Who& w, T* tile, index_t tile_step) const {
     if (table.values == nullptr || rows.count == 0) return;
     const T inverse    = static_cast<T>(1.0 / all.shape.scale);
     const index_t step = table.per_tokens;  // from a query to the next
@@ -310,18 +316,18 @@ struct AttentionTile {
           from[l] = of + columns.token[c0 + c + l] * step + rows.token[0];
         Interleaved<T>::copy(from, rows.count, turned, lines);
         for (index_t j = 0; j < rows.count; ++j)
-          for (int l = 0; l < lines; ++l) tile[j * width + c + l] += inverse * turned[j * lines + l];
+          for (int l = 0; l < lines; ++l) tile[j * tile_step + c + l] += inverse * turned[j * lines + l];
       }
     } else if (Keys && columns.whole()) {
       for (index_t j = 0; j < rows.count; ++j) {
         const T* const from = of + rows.token[j] * step + columns.token[c0];
-        for (c = 0; c < count; ++c) tile[j * width + c] += inverse * from[c];
+        for (c = 0; c < count; ++c) tile[j * tile_step + c] += inverse * from[c];
       }
     }
     for (; c < count; ++c)
       for (index_t j = 0; j < rows.count; ++j) {
         const index_t row = rows.token[j], column = columns.token[c0 + c];
-        tile[j * width + c] += inverse * of[Keys ? row * step + column : column * step + row];
+        tile[j * tile_step + c] += inverse * of[Keys ? row * step + column : column * step + row];
       }
   }
 
@@ -334,20 +340,52 @@ struct AttentionTile {
   };
   /// tile(row, column) += the product of the row's and the column's features.
   void multiply(const T* rows, index_t row_count, const Features& features, const T* columns,
-                index_t count, T* tile, Later& later) const {
+                index_t count, T* tile, index_t tile_step, Later& later) const {
     const index_t step      = column_step();
     const ReadAhead<T> next = later.share();
     for (index_t d = 0; d < all.features; d += most_terms)
       multiply_add_rows(row_count, count, LeftRows<T>(rows + d * row_step(), 1, features.offset),
                         columns + d * step, EvenRows{step}, std::min(most_terms, all.features - d),
-                        tile, width, BlockSumRows<T>{tile, width}, next);
+                        tile, tile_step, BlockSumRows<T>{tile, tile_step}, next);
   }
   /// sums(feature, column) += sum over the rows of the row's feature * weights(row, column).
   void add(const T* rows, index_t row_count, const index_t* sequence, const T* weights,
-           index_t count, T* sums, Later& later) const {
+           index_t weights_step, index_t count, T* sums, Later& later) const {
     const index_t step = column_step();
     multiply_add_rows(all.features, count, LeftRows<T>(rows, row_step(), sequence), weights,
-                      EvenRows{width}, row_count, sums, step, SumRows<T>{sums, step}, later.share());
+                      EvenRows{weights_step}, row_count, sums, step, SumRows<T>{sums, step}, later.share());
+  }
+
+  /// Replaces scores by the weights exp(score - log of the sum of exp(score)). `Keys`: the rows are
+  /// queries.
+  template <bool Keys, int Vectors>
+  void share(T* tile, index_t step, index_t rows, const T* of_queries) const {
+    constexpr index_t count = Vectors * lanes;
+    const T scale           = static_cast<T>(all.shape.scale);
+    T logs[count];
+    std::copy_n(of_queries, Keys ? 0 : count, logs);
+    for (index_t j = 0; j < rows; ++j) {
+      T* const line = tile + j * step;
+      if (Keys) std::fill_n(logs, count, of_queries[j]);
+      for (index_t c = 0; c < count; ++c)
+        line[c] = exponential_of_part(scale * line[c] - logs[c]);
+    }
+  }
+  /// Replaces products dy . v by the scores' gradients, scale * weight * (product - dy . out).
+  template <bool Keys, int Vectors>
+  void slope(const T* weights, T* products, index_t step, index_t rows,
+             const T* of_queries) const {
+    constexpr index_t count = Vectors * lanes;
+    const T scale           = static_cast<T>(all.shape.scale);
+    T means[count];
+    std::copy_n(of_queries, Keys ? 0 : count, means);
+    for (index_t j = 0; j < rows; ++j) {
+      const T* const weight = weights + j * step;
+      T* const product      = products + j * step;
+      if (Keys) std::fill_n(means, count, of_queries[j]);
+      for (index_t c = 0; c < count; ++c)
+        product[c] = scale * weight[c] * (product[c] - means[c]);
+    }
   }
 };
 
@@ -400,13 +438,14 @@ struct AttendTiles : AttentionTile<T> {
       for (index_t c0 = 0; c0 < columns.count; c0 += width) {
         const index_t some = std::min(width, columns.count - c0);
         if (this->template sees_none<false>(rows, columns, c0, c0 + some)) continue;
-        this->template begin_scores<false>(rows, columns, c0, some, w, tile);
-        this->multiply(keys, rows.count, features, queries + c0, some, tile, later);
-        if (hides) this->template hide<false>(rows, columns, c0, some, tile, none);
+        this->template begin_scores<false>(rows, columns, c0, some, w, tile, width);
+        this->multiply(keys, rows.count, features, queries + c0, some, tile, width,
+                       later);
+        if (hides) this->template hide<false>(rows, columns, c0, some, tile, width, none);
         with_vectors<T>(some, [&](auto vectors) {
           weigh<vectors()>(tile, rows.count, largest + c0, sum + c0, values + c0);
         });
-        this->add(key_values, rows.count, sequence.offset, tile, some, values + c0, later);
+        this->add(key_values, rows.count, sequence.offset, tile, width, some, values + c0, later);
       }
     }
     if (last)
@@ -415,7 +454,7 @@ struct AttendTiles : AttentionTile<T> {
         for (index_t c = 0; c < columns.count; ++c)
           line[c] = sum[c] == T(0) ? T(0) : line[c] / sum[c];
       }
-    this->store_sums(out, w, columns, values);
+    this->store(out, w, columns, values, this->column_step());
     this->for_queries(w, columns, [&](index_t c, index_t slot) {
       const double most = static_cast<double>(largest[c]), of_all = static_cast<double>(sum[c]);
       sums[slot] = last ? all.logarithm(most, of_all) : most;
@@ -520,8 +559,8 @@ struct AttendBackTiles : AttentionTile<T> {
     run(this->who(item), this->who(std::min(item + 1, this->items() - 1)), std::false_type());
   }
 
-  /// Computes w, and prefetches what `next` reads. With `use` it calls use(rows, columns, first column, columns of the tile, tile of scale *
-  /// gradients of the scores).
+  /// Computes w, and prefetches what `next` reads. With `use` it calls use(head of the queries, rows,
+  /// columns, first column, columns of the tile, tile of scale * gradients of the scores, its step).
   template <class Use>
   void run(const Who& w, const Who& next, const Use& use) const {
     constexpr bool uses = !std::is_same_v<Use, std::false_type>;
@@ -568,98 +607,201 @@ struct AttendBackTiles : AttentionTile<T> {
         for (index_t c0 = 0; c0 < columns.count; c0 += width) {
           const index_t some = std::min(width, columns.count - c0);
           if (this->template sees_none<Keys>(rows, columns, c0, c0 + some)) continue;
-          this->template begin_scores<Keys>(rows, columns, c0, some, of_queries, weights);
-          this->multiply(others, rows.count, features, mine + c0, some, weights, later);
+          this->template begin_scores<Keys>(rows, columns, c0, some, of_queries, weights, width);
+          this->multiply(others, rows.count, features, mine + c0, some, weights, width,
+                         later);
           with_vectors<T>(some, [&](auto vectors) {
-            share<vectors()>(weights, rows.count, logs + (Keys ? 0 : c0));
+            this->template share<Keys, vectors()>(weights, width, rows.count,
+                                                  logs + (Keys ? 0 : c0));
           });
-          if (hides) this->template hide<Keys>(rows, columns, c0, some, weights, T(0));
+          if (hides) this->template hide<Keys>(rows, columns, c0, some, weights, width, T(0));
           if (shares)
-            this->add(other_outer, rows.count, sequence.offset, weights, some, values + c0, later);
+            this->add(other_outer, rows.count, sequence.offset, weights, width, some, values + c0, later);
           if (!slopes && !uses) continue;
-          std::fill_n(products, rows.count * width, T(0));
-          this->multiply(other_outer, rows.count, features, outer + c0, some, products, later);
+          this->clear(rows, products, width);
+          this->multiply(other_outer, rows.count, features, outer + c0, some, products, width,
+                         later);
           with_vectors<T>(some, [&](auto vectors) {
-            slope<vectors()>(weights, products, rows.count, means + (Keys ? 0 : c0));
+            this->template slope<Keys, vectors()>(weights, products, width, rows.count,
+                                                  means + (Keys ? 0 : c0));
           });
-          if constexpr (uses) use(rows, columns, c0, some, weights);
-          if (slopes) this->add(others, rows.count, sequence.offset, weights, some, gradient + c0, later);
+          if constexpr (uses) use(w.h, rows, columns, c0, some, products, width);
+          if (slopes) this->add(others, rows.count, sequence.offset, products, width, some, gradient + c0, later);
         }
       }
-    if (slopes) this->store_sums(to, w, columns, gradient);
-    if (shares) this->store_sums(to_values, w, columns, values);
+    if (slopes) this->store(to, w, columns, gradient, this->column_step());
+    if (shares) this->store(to_values, w, columns, values, this->column_step());
+  }
+
+};
+
+/// All gradients, where the keys of a group are one chunk and its queries one block: the scores and
+/// their weights are computed once for all. A work item is a group and a head of keys. The sums have
+/// the order of AttendBackTiles.
+template <class T>
+struct AttendBackGroups : AttentionTile<T> {
+  using Base = AttentionTile<T>;
+  using Base::all, Base::width, Base::lanes, Base::hides;
+  using typename Base::Columns, typename Base::Features, typename Base::Later, typename Base::Rows,
+      typename Base::Who;
+
+  Block<T> dq, dk, dv;  ///< a null origin: not wanted
+  const double* sums;
+  Block<const T> dy, q, k, v;
+
+  bool fits() const {
+    return Base::fits() && this->blocks() == 1 && this->row_side.tokens() <= this->chunk();
+  }
+  void operator()(index_t item) const {
+    run(this->who(item), this->who(std::min(item + 1, this->items() - 1)), std::false_type());
+  }
+
+  /// As AttendBackTiles::run; w.h is a head of the keys.
+  template <class Use>
+  void run(const Who& w, const Who& next, const Use& use) const {
+    constexpr bool uses = !std::is_same_v<Use, std::false_type>;
+    const Columns columns(this->column_side, w.group, w.begin, w.end);
+    const Rows rows(this->row_side, w.group, 0, this->row_side.tokens());
+    const index_t of_columns = this->column_values(), of_rows = this->row_values(),
+                  step = this->column_step(), tile_values = this->chunk() * step,
+                  turned_step   = (all.features + lanes - 1) / lanes * lanes,
+                  turned_values = std::max(this->block(), this->chunk()) * turned_step;
+    T* const queries =
+        scratch_values<T>(3 * of_columns + 2 * of_rows + 2 * tile_values + 4 * turned_values);
+    T *const outer = queries + of_columns, *const gradient = outer + of_columns,
+            *const keys = gradient + of_columns, *const values = keys + of_rows,
+            *const weights = values + of_rows, *const slopes = weights + tile_values,
+            *const turned = slopes + tile_values, *const turned_outer = turned + turned_values,
+            *const to_keys   = turned_outer + turned_values,
+            *const to_values = to_keys + turned_values;
+    const Features features(this->row_step()), sequence(1);
+    const bool to_q = dq.origin != nullptr, to_k = dk.origin != nullptr,
+               to_v = dv.origin != nullptr, sloped = to_q || to_k || uses;
+    this->gather(k, w, rows, keys, this->row_step());
+    this->gather(v, w, rows, values, this->row_step());
+    std::fill_n(to_keys, 2 * turned_values, T(0));
+    const index_t shared = all.shape.heads_per_key;
+    Later later(q.origin, 2 * this->tiles() * shared);
+    this->add_lines(later, next.of_head(next.h * shared),
+                    Columns(this->column_side, next.group, next.begin, next.end), q, dy, dq);
+    this->add_lines(later, next, Rows(this->row_side, next.group, 0, this->row_side.tokens()), k, v,
+                    dk, dv);
+    T logs[Base::most_columns + width] = {}, means[Base::most_columns + width] = {};
+    for (index_t h = w.h * shared; h < (w.h + 1) * shared; ++h) {
+      const Who of_queries = w.of_head(h);
+      this->gather_columns(q, of_queries, columns, queries);
+      this->gather_columns(dy, of_queries, columns, outer);
+      this->for_queries(of_queries, columns, [&](index_t i, index_t slot) {
+        logs[i]  = static_cast<T>(sums[slot]);
+        means[i] = static_cast<T>(sums[slot + all.numbers]);
+      });
+      for (index_t c0 = 0; c0 < columns.count; c0 += width) {
+        const index_t some = std::min(width, columns.count - c0);
+        T *const weight = weights + c0, *const product = slopes + c0;
+        this->template begin_scores<false>(rows, columns, c0, some, of_queries, weight, step);
+        this->multiply(keys, rows.count, features, queries + c0, some, weight, step, later);
+        with_vectors<T>(some, [&](auto vectors) {
+          this->template share<false, vectors()>(weight, step, rows.count, logs + c0);
+        });
+        if (hides) this->template hide<false>(rows, columns, c0, some, weight, step, T(0));
+        if (!sloped) continue;
+        this->clear(rows, product, step);
+        this->multiply(values, rows.count, features, outer + c0, some, product, step, later);
+        with_vectors<T>(some, [&](auto vectors) {
+          this->template slope<false, vectors()>(weight, product, step, rows.count, means + c0);
+        });
+        if constexpr (uses) use(h, rows, columns, c0, some, product, step);
+        if (!to_q) continue;
+        for (index_t d = 0; d < all.features; ++d)
+          std::fill_n(gradient + d * step + c0, width, T(0));
+        this->add(keys, rows.count, sequence.offset, product, step, some, gradient + c0, later);
+      }
+      if (to_q) this->store(dq, of_queries, columns, gradient, step);
+      if (to_k) add_turned(rows, columns, slopes, queries, turned, turned_step, sequence, to_keys);
+      if (to_v)
+        add_turned(rows, columns, weights, outer, turned_outer, turned_step, sequence, to_values);
+    }
+    if (to_k) store_turned(dk, w, rows, to_keys, turned_step, keys);
+    if (to_v) store_turned(dv, w, rows, to_values, turned_step, values);
   }
 
  private:
-  /// Replaces the scores by the weights exp(score - log of the sum of exp(score)).
-  template <int Vectors>
-  void share(T* tile, index_t rows, const T* of_queries) const {
-    constexpr index_t count = Vectors * lanes;
-    const T scale           = static_cast<T>(all.shape.scale);
-    T logs[count];
-    std::copy_n(of_queries, Keys ? 0 : count, logs);
-    for (index_t j = 0; j < rows; ++j) {
-      T* const line = tile + j * width;
-      if (Keys) std::fill_n(logs, count, of_queries[j]);
-      for (index_t c = 0; c < count; ++c)
-        line[c] = exponential_of_part(scale * line[c] - logs[c]);
+  /// added(row, feature) += sum over the columns of weights(row, column) * feature of the column.
+  void add_turned(const Rows& rows, const Columns& columns, const T* weights, const T* from,
+                  T* turned, index_t turned_step, const Features& sequence, T* added) const {
+    constexpr int lines = Interleaved<T>::lines;
+    const index_t step  = this->column_step();
+    index_t d           = 0;
+    for (; d + lines <= all.features; d += lines) {
+      const T* of[lines];
+      for (int l = 0; l < lines; ++l) of[l] = from + (d + l) * step;
+      Interleaved<T>::copy(of, columns.count, turned + d, turned_step);
     }
+    for (; d < turned_step; ++d)
+      for (index_t i = 0; i < columns.count; ++i)
+        turned[i * turned_step + d] = d < all.features ? from[d * step + i] : T(0);
+    for (index_t i = 0; i < columns.count; i += Base::most_terms)
+      for (d = 0; d < all.features; d += width)
+        multiply_add_rows(rows.count, std::min(width, all.features - d),
+                          LeftRows<T>(weights + i, step, sequence.offset),
+                          turned + i * turned_step + d, EvenRows{turned_step},
+                          std::min(Base::most_terms, columns.count - i), added + d, turned_step,
+                          SumRows<T>{added + d, turned_step});
   }
-  /// Replaces the weights by the scores' gradients, scale * weight * (product - dy . out).
-  template <int Vectors>
-  void slope(T* tile, const T* products, index_t rows, const T* of_queries) const {
-    constexpr index_t count = Vectors * lanes;
-    const T scale           = static_cast<T>(all.shape.scale);
-    T means[count];
-    std::copy_n(of_queries, Keys ? 0 : count, means);
-    for (index_t j = 0; j < rows; ++j) {
-      T* const line          = tile + j * width;
-      const T* const product = products + j * width;
-      if (Keys) std::fill_n(means, count, of_queries[j]);
-      for (index_t c = 0; c < count; ++c) line[c] = scale * line[c] * (product[c] - means[c]);
+  /// Stores added(row, feature); `room` is for its transpose.
+  void store_turned(const Block<T>& to, const Who& w, const Rows& rows, const T* added,
+                    index_t turned_step, T* room) const {
+    constexpr int lines = Interleaved<T>::lines;
+    const index_t step  = this->row_step();
+    index_t j           = 0;
+    for (; j + lines <= rows.count; j += lines) {
+      const T* of[lines];
+      for (int l = 0; l < lines; ++l) of[l] = added + (j + l) * turned_step;
+      Interleaved<T>::copy(of, all.features, room + j, step);
     }
+    for (; j < rows.count; ++j)
+      for (index_t d = 0; d < all.features; ++d) room[d * step + j] = added[j * turned_step + d];
+    this->store(to, w, rows, room, step);
   }
 };
 
-/// The gradient of the queries, if it is wanted, and the sums of the scores' gradients. A work item
-/// is a block of queries in all groups of a chunk.
-template <class T>
+/// The gradients that `Back` computes, and the sums of the scores' gradients. A work item is a block
+/// of queries, or a head of keys, in all groups of a chunk.
+template <class T, class Back>
 struct AttendBiasTiles {
-  using Back                     = AttendBackTiles<T, false>;
-  static constexpr index_t width = Back::width;
   Back back;
   BiasSums<T> to;
 
   index_t groups() const { return back.column_side.groups(); }
   index_t types() const { return (groups() + to.of_a_type - 1) / to.of_a_type; }
-  index_t items() const { return to.chunks * types() * back.all.shape.heads * back.blocks(); }
+  index_t items() const { return to.chunks * types() * back.column_heads * back.blocks(); }
 
   void operator()(index_t item) const {
     typename Back::Who w{};
     w.begin = item % back.blocks() * back.block();
     w.end   = std::min(w.begin + back.block(), to.per_tokens);
-    T* const pairs =
-        to.values + item / back.blocks() * to.per_tokens * to.per_tokens;  // of this chunk and head
     item /= back.blocks();
-    w.h = item % back.all.shape.heads;
-    item /= back.all.shape.heads;
+    w.h = item % back.column_heads;
+    item /= back.column_heads;
     const index_t type = item % types(), chunk = item / types(),
-                  all  = back.all.batch * to.of_a_type;
-    const index_t step = w.end - w.begin;
-    // [key][query], as the tiles
+                  all = back.all.batch * to.of_a_type, heads = back.all.shape.heads,
+                  shared = heads / back.column_heads, first_head = w.h * shared;
+    const index_t step = w.end - w.begin, pairs = to.per_tokens * step;
+    // for each head [key][query], as the tiles
     thread_local std::vector<T> turned;
-    turned.assign(static_cast<std::size_t>(to.per_tokens * step), T(0));
+    turned.assign(static_cast<std::size_t>(shared * pairs), T(0));
     for (index_t m = chunk * all / to.chunks; m < (chunk + 1) * all / to.chunks; ++m) {
       w.n     = m / to.of_a_type;
       w.group = type * to.of_a_type + m % to.of_a_type;
       if (w.group >= groups()) continue;
       typename Back::Who next = w;
       next.group              = std::min(w.group + 1, groups() - 1);
-      back.run(w, next, [&](const auto& rows, const auto& columns, index_t c0, index_t count,
-                      const T* slopes) {
+      back.run(w, next, [&](index_t h, const auto& rows, const auto& columns, index_t c0,
+                            index_t count, const T* slopes, index_t slopes_step) {
+        T* const of_head = turned.data() + (h - first_head) * pairs - w.begin;
         for (index_t j = 0; j < rows.count; ++j) {
-          T* const line       = turned.data() + rows.token[j] * step - w.begin;
-          const T* const from = slopes + j * width;
+          T* const line       = of_head + rows.token[j] * step;
+          const T* const from = slopes + j * slopes_step;
           if (columns.whole())
             for (index_t c = 0; c < count; ++c) line[columns.token[c0] + c] += from[c];
           else
@@ -667,7 +809,11 @@ struct AttendBiasTiles {
         }
       });
     }
-    store(turned.data(), step, pairs + w.begin * to.per_tokens);
+    for (index_t h = 0; h < shared; ++h)
+      store(turned.data() + h * pairs, step,
+            to.values + (((chunk * types() + type) * heads + first_head + h) * to.per_tokens +
+                         w.begin) *
+                            to.per_tokens);
   }
 
  private:

@@ -3,6 +3,7 @@
 #define SHARD_SRC_LAYERS_LANES_HPP
 
 #include <cmath>
+#include <cstring>
 #include <type_traits>
 #include <utility>
 
@@ -193,15 +194,23 @@ template <class T>
 LeftRows<T> packed_rows(const T* from, index_t rows, index_t* offset, index_t count, T* packed) {
   constexpr int some  = Tile<T>::rows;
   const index_t piece = piece_values<T>(count);
-  for (index_t r = 0; r < count; ++r) {
-    const T* const term = from + offset[r];
-    T* to               = packed + r * some;
-    index_t m           = 0;
-    for (; m + some <= rows; m += some, to += piece)
-      for (int i = 0; i < some; ++i) to[i] = term[m + i];
-    for (index_t i = m; i < rows; ++i) to[i - m] = term[i];
-    offset[r] = r * some;
-  }
+  // A few pieces at a time: stores in sequence, and each line of a term is read once.
+  constexpr index_t pieces = 4;
+  const auto copy          = [&](index_t begin, index_t count_of_pieces) {
+    for (index_t r = 0; r < count; ++r) {
+      const T* const term = from + offset[r] + begin;
+      T* const to         = packed + begin / some * piece + r * some;
+      for (index_t i = 0; i < count_of_pieces; ++i)
+        std::memcpy(to + i * piece, term + i * some, some * sizeof(T));
+    }
+  };
+  index_t m = 0;
+  for (; m + pieces * some <= rows; m += pieces * some) copy(m, pieces);
+  for (; m + some <= rows; m += some) copy(m, 1);
+  for (index_t r = 0; r < count; ++r)
+    for (index_t i = m; i < rows; ++i)
+      packed[m / some * piece + r * some + i - m] = from[offset[r] + i];
+  for (index_t r = 0; r < count; ++r) offset[r] = r * some;
   return {packed, 1, piece, offset};
 }
 

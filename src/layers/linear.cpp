@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "device_linear.hpp"
+#include "input_runs.hpp"
 #include "lanes.hpp"
 #include "launch.hpp"
 #include "product.hpp"
@@ -16,7 +17,7 @@ namespace shard::impl {
 template <class T>
 struct ProductTiles {
   static constexpr int columns = Tile<T>::columns, max_rows = 512, least_rows = 64, max_tiles = 192 / columns,
-                       panel_rows = 128, group = 8;
+                       panel_rows = 128, group = 8, max_lines = 8 * columns;
   Product<T> p;
   index_t block, row_blocks, tiles, together;
 
@@ -42,7 +43,7 @@ struct ProductTiles {
     T* const packed       = scratch_values<T>(of_rows + some * rows * columns);
     T* const sums         = packed + of_rows;
     alignas(vector_bytes) T panel[panel_rows * columns] = {};
-    index_t a_offset[panel_rows], b_term[panel_rows], column[columns];
+    index_t a_offset[panel_rows], b_term[panel_rows], column[columns], lines[max_lines];
     for (index_t t = 0; t < some; ++t)
       for (index_t i = 0; i < rows; ++i)
         std::fill_n(sums + (t * rows + i) * columns, columns,
@@ -61,8 +62,17 @@ struct ProductTiles {
         const index_t count = list(p.b_column, tile0 + t, column);
         T* const to         = sums + t * rows * columns;
         pack(b_term, terms, column, count, panel);
+        // the next tile's lines, or those of the next terms of the first tile
+        const bool last       = t + 1 == some;
+        const index_t columns_ahead = list(p.b_column, tile0 + (last ? 0 : t + 1), column),
+                      terms_ahead =
+                          last ? std::min<index_t>(panel_rows, p.terms - r0 - terms) : terms;
+        if (last)
+          for (index_t r = 0; r < terms_ahead; ++r) b_term[r] = p.b_term.at(r0 + terms + r);
+        const ReadAhead<T> next{p.b, lines,
+                                list_lines(b_term, terms_ahead, column, columns_ahead, lines)};
         multiply_add_rows(rows, count, a, panel, EvenRows{columns}, terms, to, columns,
-                          BlockSumRows<T>{to, columns});
+                          BlockSumRows<T>{to, columns}, next);
       }
     }
     for (index_t t = 0; t < some; ++t) {
@@ -85,13 +95,25 @@ struct ProductTiles {
     return count;
   }
 
+  /// Lists the cache lines of a part of b that pack reads. Returns their number.
+  static index_t list_lines(const index_t* term, index_t terms, const index_t* column,
+                            index_t count, index_t* lines) {
+    index_t n            = 0;
+    const bool rows      = are_even(column, count, 1);  // contiguous ones, else columns
+    const index_t number = rows ? terms : count, length = rows ? count : terms;
+    for (index_t i = 0; i < number && terms > 0; ++i)
+      for (index_t at = 0; at < length && n < max_lines; at += line_values<T>)
+        lines[n++] = rows ? term[i] + column[at] : term[at] + column[i];
+    return n;
+  }
+
   /// panel[r * columns + j] = b(r, j)
   void pack(const index_t* term, index_t terms, const index_t* column, index_t count,
             T* panel) const {
     constexpr int lines = Interleaved<T>::lines;
     if (are_even(column, count, 1)) {
       for (index_t r = 0; r < terms; ++r)
-        std::copy_n(p.b + term[r] + column[0], count, panel + r * columns);
+        copy_run(p.b + term[r] + column[0], count, panel + r * columns);
       return;
     }
     index_t j = 0;
@@ -108,6 +130,13 @@ struct ProductTiles {
   /// Stores the sums, in groups of rows or columns so that cache lines are written completely.
   void store(const T* sums, index_t rows, T* to, const index_t* column, index_t count) const {
     constexpr int lines = Interleaved<T>::lines;
+    if (p.c_row != 1 && are_even(column, count, 1)) {
+      for (index_t i = 0; i < rows; ++i) {
+        T* const line = to + i * p.c_row + column[0];
+        for (index_t j = 0; j < count; ++j) put(line[j], sums[i * columns + j]);
+      }
+      return;
+    }
     if (p.c_row != 1) {
       for (index_t i = 0; i < rows; ++i)
         for (index_t j = 0; j < count; ++j) put(to[i * p.c_row + column[j]], sums[i * columns + j]);
