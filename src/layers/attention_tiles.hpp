@@ -331,28 +331,21 @@ struct AttentionTile {
       }
   }
 
-  /// Offsets of terms, one for each feature.
-  struct Features {
-    index_t offset[most_terms];
-    explicit Features(index_t step) {
-      for (index_t i = 0; i < most_terms; ++i) offset[i] = i * step;
-    }
-  };
   /// tile(row, column) += the product of the row's and the column's features.
-  void multiply(const T* rows, index_t row_count, const Features& features, const T* columns,
+  void multiply(const T* rows, index_t row_count, const T* columns,
                 index_t count, T* tile, index_t tile_step, Later& later) const {
     const index_t step      = column_step();
     const ReadAhead<T> next = later.share();
     for (index_t d = 0; d < all.features; d += most_terms)
-      multiply_add_rows(row_count, count, LeftRows<T>(rows + d * row_step(), 1, features.offset),
+      multiply_add_rows(row_count, count, LeftRows(rows + d * row_step(), 1, EvenRows{row_step()}),
                         columns + d * step, EvenRows{step}, std::min(most_terms, all.features - d),
                         tile, tile_step, BlockSumRows<T>{tile, tile_step}, next);
   }
   /// sums(feature, column) += sum over the rows of the row's feature * weights(row, column).
-  void add(const T* rows, index_t row_count, const index_t* sequence, const T* weights,
-           index_t weights_step, index_t count, T* sums, Later& later) const {
+  void add(const T* rows, index_t row_count, const T* weights, index_t weights_step,
+           index_t count, T* sums, Later& later) const {
     const index_t step = column_step();
-    multiply_add_rows(all.features, count, LeftRows<T>(rows, row_step(), sequence), weights,
+    multiply_add_rows(all.features, count, LeftRows(rows, row_step(), EvenRows{1}), weights,
                       EvenRows{weights_step}, row_count, sums, step, SumRows<T>{sums, step}, later.share());
   }
 
@@ -393,8 +386,7 @@ template <class T>
 struct AttendTiles : AttentionTile<T> {
   using Base = AttentionTile<T>;
   using Base::all, Base::width, Base::lanes, Base::hides;
-  using typename Base::Columns, typename Base::Features, typename Base::Later, typename Base::Rows,
-      typename Base::Who;
+  using typename Base::Columns, typename Base::Later, typename Base::Rows, typename Base::Who;
   static constexpr T none = -Kokkos::Experimental::infinity_v<T>;
 
   Block<T> out;
@@ -410,7 +402,6 @@ struct AttendTiles : AttentionTile<T> {
     T* const queries = scratch_values<T>(2 * of_columns + 2 * of_rows + this->tile_values());
     T *const values = queries + of_columns, *const keys = values + of_columns,
             *const key_values = keys + of_rows, *const tile = key_values + of_rows;
-    const Features features(this->row_step()), sequence(1);
     this->gather_columns(q, w, columns, queries);
     this->begin_sums(out, w, columns, values, first);
     T largest[Base::most_columns + width], sum[Base::most_columns + width];
@@ -439,13 +430,13 @@ struct AttendTiles : AttentionTile<T> {
         const index_t some = std::min(width, columns.count - c0);
         if (this->template sees_none<false>(rows, columns, c0, c0 + some)) continue;
         this->template begin_scores<false>(rows, columns, c0, some, w, tile, width);
-        this->multiply(keys, rows.count, features, queries + c0, some, tile, width,
+        this->multiply(keys, rows.count, queries + c0, some, tile, width,
                        later);
         if (hides) this->template hide<false>(rows, columns, c0, some, tile, width, none);
         with_vectors<T>(some, [&](auto vectors) {
           weigh<vectors()>(tile, rows.count, largest + c0, sum + c0, values + c0);
         });
-        this->add(key_values, rows.count, sequence.offset, tile, width, some, values + c0, later);
+        this->add(key_values, rows.count, tile, width, some, values + c0, later);
       }
     }
     if (last)
@@ -547,8 +538,7 @@ template <class T, bool Keys>
 struct AttendBackTiles : AttentionTile<T> {
   using Base = AttentionTile<T>;
   using Base::all, Base::width, Base::lanes, Base::hides;
-  using typename Base::Columns, typename Base::Features, typename Base::Later, typename Base::Rows,
-      typename Base::Who;
+  using typename Base::Columns, typename Base::Later, typename Base::Rows, typename Base::Who;
 
   Block<T> to, to_values;  ///< dq; or dk and dv. A null origin: not wanted
   const double* sums;
@@ -571,7 +561,6 @@ struct AttendBackTiles : AttentionTile<T> {
       *const values = gradient + of_columns, *const others = values + of_columns,
       *const other_outer = others + of_rows, *const weights = other_outer + of_rows,
       *const products = weights + this->tile_values();
-    const Features features(this->row_step()), sequence(1);
     this->gather_columns(Keys ? k : q, w, columns, mine);
     this->gather_columns(Keys ? v : dy, w, columns, outer);
     const bool slopes = to.origin != nullptr, shares = to_values.origin != nullptr;
@@ -608,7 +597,7 @@ struct AttendBackTiles : AttentionTile<T> {
           const index_t some = std::min(width, columns.count - c0);
           if (this->template sees_none<Keys>(rows, columns, c0, c0 + some)) continue;
           this->template begin_scores<Keys>(rows, columns, c0, some, of_queries, weights, width);
-          this->multiply(others, rows.count, features, mine + c0, some, weights, width,
+          this->multiply(others, rows.count, mine + c0, some, weights, width,
                          later);
           with_vectors<T>(some, [&](auto vectors) {
             this->template share<Keys, vectors()>(weights, width, rows.count,
@@ -616,17 +605,17 @@ struct AttendBackTiles : AttentionTile<T> {
           });
           if (hides) this->template hide<Keys>(rows, columns, c0, some, weights, width, T(0));
           if (shares)
-            this->add(other_outer, rows.count, sequence.offset, weights, width, some, values + c0, later);
+            this->add(other_outer, rows.count, weights, width, some, values + c0, later);
           if (!slopes && !uses) continue;
           this->clear(rows, products, width);
-          this->multiply(other_outer, rows.count, features, outer + c0, some, products, width,
+          this->multiply(other_outer, rows.count, outer + c0, some, products, width,
                          later);
           with_vectors<T>(some, [&](auto vectors) {
             this->template slope<Keys, vectors()>(weights, products, width, rows.count,
                                                   means + (Keys ? 0 : c0));
           });
           if constexpr (uses) use(w.h, rows, columns, c0, some, products, width);
-          if (slopes) this->add(others, rows.count, sequence.offset, products, width, some, gradient + c0, later);
+          if (slopes) this->add(others, rows.count, products, width, some, gradient + c0, later);
         }
       }
     if (slopes) this->store(to, w, columns, gradient, this->column_step());
@@ -642,8 +631,7 @@ template <class T>
 struct AttendBackGroups : AttentionTile<T> {
   using Base = AttentionTile<T>;
   using Base::all, Base::width, Base::lanes, Base::hides;
-  using typename Base::Columns, typename Base::Features, typename Base::Later, typename Base::Rows,
-      typename Base::Who;
+  using typename Base::Columns, typename Base::Later, typename Base::Rows, typename Base::Who;
 
   Block<T> dq, dk, dv;  ///< a null origin: not wanted
   const double* sums;
@@ -674,7 +662,6 @@ struct AttendBackGroups : AttentionTile<T> {
             *const turned = slopes + tile_values, *const turned_outer = turned + turned_values,
             *const to_keys   = turned_outer + turned_values,
             *const to_values = to_keys + turned_values;
-    const Features features(this->row_step()), sequence(1);
     const bool to_q = dq.origin != nullptr, to_k = dk.origin != nullptr,
                to_v = dv.origin != nullptr, sloped = to_q || to_k || uses;
     this->gather(k, w, rows, keys, this->row_step());
@@ -699,14 +686,14 @@ struct AttendBackGroups : AttentionTile<T> {
         const index_t some = std::min(width, columns.count - c0);
         T *const weight = weights + c0, *const product = slopes + c0;
         this->template begin_scores<false>(rows, columns, c0, some, of_queries, weight, step);
-        this->multiply(keys, rows.count, features, queries + c0, some, weight, step, later);
+        this->multiply(keys, rows.count, queries + c0, some, weight, step, later);
         with_vectors<T>(some, [&](auto vectors) {
           this->template share<false, vectors()>(weight, step, rows.count, logs + c0);
         });
         if (hides) this->template hide<false>(rows, columns, c0, some, weight, step, T(0));
         if (!sloped) continue;
         this->clear(rows, product, step);
-        this->multiply(values, rows.count, features, outer + c0, some, product, step, later);
+        this->multiply(values, rows.count, outer + c0, some, product, step, later);
         with_vectors<T>(some, [&](auto vectors) {
           this->template slope<false, vectors()>(weight, product, step, rows.count, means + c0);
         });
@@ -714,12 +701,12 @@ struct AttendBackGroups : AttentionTile<T> {
         if (!to_q) continue;
         for (index_t d = 0; d < all.features; ++d)
           std::fill_n(gradient + d * step + c0, width, T(0));
-        this->add(keys, rows.count, sequence.offset, product, step, some, gradient + c0, later);
+        this->add(keys, rows.count, product, step, some, gradient + c0, later);
       }
       if (to_q) this->store(dq, of_queries, columns, gradient, step);
-      if (to_k) add_turned(rows, columns, slopes, queries, turned, turned_step, sequence, to_keys);
+      if (to_k) add_turned(rows, columns, slopes, queries, turned, turned_step, to_keys);
       if (to_v)
-        add_turned(rows, columns, weights, outer, turned_outer, turned_step, sequence, to_values);
+        add_turned(rows, columns, weights, outer, turned_outer, turned_step, to_values);
     }
     if (to_k) store_turned(dk, w, rows, to_keys, turned_step, keys);
     if (to_v) store_turned(dv, w, rows, to_values, turned_step, values);
@@ -728,7 +715,7 @@ struct AttendBackGroups : AttentionTile<T> {
  private:
   /// added(row, feature) += sum over the columns of weights(row, column) * feature of the column.
   void add_turned(const Rows& rows, const Columns& columns, const T* weights, const T* from,
-                  T* turned, index_t turned_step, const Features& sequence, T* added) const {
+                  T* turned, index_t turned_step, T* added) const {
     constexpr int lines = Interleaved<T>::lines;
     const index_t step  = this->column_step();
     index_t d           = 0;
@@ -740,13 +727,10 @@ struct AttendBackGroups : AttentionTile<T> {
     for (; d < turned_step; ++d)
       for (index_t i = 0; i < columns.count; ++i)
         turned[i * turned_step + d] = d < all.features ? from[d * step + i] : T(0);
-    for (index_t i = 0; i < columns.count; i += Base::most_terms)
-      for (d = 0; d < all.features; d += width)
-        multiply_add_rows(rows.count, std::min(width, all.features - d),
-                          LeftRows<T>(weights + i, step, sequence.offset),
-                          turned + i * turned_step + d, EvenRows{turned_step},
-                          std::min(Base::most_terms, columns.count - i), added + d, turned_step,
-                          SumRows<T>{added + d, turned_step});
+    for (d = 0; d < all.features; d += width)
+      multiply_add_rows(rows.count, std::min(width, all.features - d),
+                        LeftRows(weights, step, EvenRows{1}), turned + d, EvenRows{turned_step},
+                        columns.count, added + d, turned_step, SumRows<T>{added + d, turned_step});
   }
   /// Stores added(row, feature); `room` is for its transpose.
   void store_turned(const Block<T>& to, const Who& w, const Rows& rows, const T* added,

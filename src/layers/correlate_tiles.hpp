@@ -172,7 +172,7 @@ struct CorrelateTiles : Correlation<T, Transposed, Window> {
   }
 
   /// True if the rows of the weights are contiguous, and their terms far apart.
-  bool packs_weights() const { return weight_out == 1; }
+  bool packs_weights() const { return Transposed && weight_out == 1; }
 
   /// A block of terms: taps [t0, t0 + t_count) of channels [c0, c0 + c_count). Several channels have
   /// all taps; a part of the taps is lines of the window, if a line has no more than panel_rows.
@@ -216,13 +216,12 @@ struct CorrelateTiles : Correlation<T, Transposed, Window> {
       for (index_t t0 = 0; t0 < taps; t0 += tap_range) {
         const Terms terms{c0, std::min(channel_step, in_per_group - c0), t0,
                           std::min(tap_range, taps - t0)};
-        // the same for all channels, unless the last step packed them
-        if (c0 == 0 || tap_range < taps || packs_weights())
+        if (c0 == 0 || tap_range < taps)  // else the same for all channels
           for (index_t t = 0; t < terms.t_count; ++t) {
             const index_t tx = (t0 + t) % x.taps, ty = (t0 + t) / x.taps % y.taps,
                           tz  = (t0 + t) / x.taps / y.taps;
             const index_t tap = this->tap(z, y, x, tz, ty, tx);
-            for (index_t c = 0; c < terms.c_count; ++c)
+            for (index_t c = 0; Transposed && c < terms.c_count; ++c)
               offsets[c * terms.t_count + t] = c * weight_in + tap;
             if (any_direct)
               for (index_t c = 0; c < terms.c_count; ++c)
@@ -238,9 +237,17 @@ struct CorrelateTiles : Correlation<T, Transposed, Window> {
           line_count = list_lines(z, y, x, terms.c_count, lines);
         const bool last = c0 + terms.c_count == in_per_group && t0 + terms.t_count == taps;
         const T* const from = weights + c0 * weight_in;
-        const LeftRows<T> left =
-            packs_weights() ? packed_rows(from, at.rows, offsets, terms.count(), packed)
-                            : LeftRows<T>(from, weight_out, offsets);
+        if (packs_weights()) packed_rows(from, at.rows, 1, offsets, terms.count(), packed);
+        const auto multiply = [&](index_t used, auto&&... operands) {
+          if constexpr (!Transposed)  // the terms are contiguous
+            multiply_add_rows(at.rows, used, LeftRows(from + t0, weight_out, EvenRows{1}),
+                              operands...);
+          else if (packs_weights())
+            multiply_add_rows(at.rows, used, packed_left(packed, terms.count()), operands...);
+          else
+            multiply_add_rows(at.rows, used, LeftRows(from, weight_out, ListedRows{offsets}),
+                              operands...);
+        };
         for (index_t s = 0; s < some; ++s) {
           const Part& part = parts[s];
           T* const of_tile = sums + s * at.rows * columns;
@@ -255,15 +262,15 @@ struct CorrelateTiles : Correlation<T, Transposed, Window> {
           const SumRows<T> to = last && part.whole ? SumRows<T>{part.cells, out.stride[1]}
                                                    : SumRows<T>{of_tile, columns};
           if (part.direct) {
-            multiply_add_rows(at.rows, part.count, left, first_input(part) + c0 * in.stride[1],
+            multiply(part.count, first_input(part) + c0 * in.stride[1],
                               ListedRows{in_place}, terms.count(), of_tile, columns, to, next);
           } else if (part.shares) {
             gather_lines(at, part.runs[0], channels, terms, panel);
-            multiply_add_rows(at.rows, part.count, left, panel, ListedRows{in_lines}, terms.count(),
+            multiply(part.count, panel, ListedRows{in_lines}, terms.count(),
                               of_tile, columns, to, next);
           } else {
             gather_terms(at, part, channels, terms, panel);
-            multiply_add_rows(at.rows, part.count, left, panel, EvenRows{columns}, terms.count(),
+            multiply(part.count, panel, EvenRows{columns}, terms.count(),
                               of_tile, columns, to, next);
           }
         }

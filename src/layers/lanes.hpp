@@ -137,44 +137,59 @@ inline void prefetch([[maybe_unused]] const T* at) {
 #endif
 }
 
-/// Cache lines that the next products read. They are prefetched a few at a time between the current
-/// products, because the processor has few outstanding loads.
+/// Cache lines that the next products read.
 template <class T>
 struct ReadAhead {
   const T* from          = nullptr;
   const index_t* offsets = nullptr;
   index_t count          = 0;
+};
+/// Prefetches them a few at a time between the current products, because the processor has few
+/// outstanding loads.
+template <class T>
+struct LinesAhead {
+  const T* from;
+  const index_t *next, *end;
+  index_t each;
 
-  /// Prefetches the part [begin, end) of `all`.
-  void ask(index_t begin, index_t end, index_t all) const {
-    if (count == 0) return;
-    for (index_t i = begin * count / all; i < end * count / all; ++i) prefetch(from + offsets[i]);
+  LinesAhead(const ReadAhead<T>& lines, index_t times)
+      : from(lines.from),
+        next(lines.offsets),
+        end(lines.offsets + lines.count),
+        each((lines.count + times - 1) / times) {}
+  void ask() {
+    for (index_t i = 0; i < each && next < end; ++i) prefetch(from + *next++);
   }
 };
+/// The terms of products between two prefetches.
+template <class T>
+inline constexpr index_t terms_at_once = 2 * line_values<T>;
 
 /// The first operand of a product. Element (m, r) is begin[m / Tile::rows * piece + m % Tile::rows *
-/// row + term[r]].
-template <class T>
+/// row + term(r)]; Terms is EvenRows or ListedRows.
+template <class T, class Terms>
 struct LeftRows {
   const T* begin;
   index_t row, piece;
-  const index_t* term;
+  Terms term;
 
-  /// Prefetches the lines of terms [r, r + line) of M rows.
-  template <int M>
-  void ask(index_t first, index_t r) const {
-    const T* const from = at(first) + term[r];
-    const index_t step  = row == 1 ? line_values<T> : row;
-    for (int i = 0; i < M; ++i) prefetch(from + i * step);
-  }
-
-  LeftRows(const T* values, index_t row_step, const index_t* terms)
-      : begin(values), row(row_step), piece(Tile<T>::rows * row_step), term(terms) {}
-  LeftRows(const T* values, index_t row_step, index_t piece_step, const index_t* terms)
+  LeftRows(const T* values, index_t row_step, const Terms& terms)
+      : LeftRows(values, row_step, Tile<T>::rows * row_step, terms) {}
+  LeftRows(const T* values, index_t row_step, index_t piece_step, const Terms& terms)
       : begin(values), row(row_step), piece(piece_step), term(terms) {}
 
   const T* at(index_t m) const {
     return begin + m / Tile<T>::rows * piece + m % Tile<T>::rows * row;
+  }
+  /// Prefetches the next terms_at_once terms of M rows, if they or the packed rows are contiguous.
+  template <int M>
+  void ask(index_t first, index_t r) const {
+    const T* const from = at(first) + term(r);
+    const index_t step  = row == 1 ? 2 * line_values<T> : row;
+    for (int i = 0; i < M; ++i) {
+      prefetch(from + i * step);
+      prefetch(from + i * step + line_values<T>);
+    }
   }
 };
 
@@ -188,40 +203,46 @@ index_t packed_values(index_t rows, index_t terms) {
   return (rows + Tile<T>::rows - 1) / Tile<T>::rows * piece_values<T>(terms);
 }
 
-/// Packs `rows` contiguous rows of `count` terms to pieces of a tile's rows, because terms that are
-/// far apart evict one another from the cache. Sets `offset` to the terms' offsets in a piece.
+/// Rows that packed_rows has packed.
 template <class T>
-LeftRows<T> packed_rows(const T* from, index_t rows, index_t* offset, index_t count, T* packed) {
+LeftRows<T, EvenRows> packed_left(const T* packed, index_t terms) {
+  return {packed, 1, piece_values<T>(terms), EvenRows{Tile<T>::rows}};
+}
+
+/// Packs rows to pieces of a tile's rows, because terms that are far apart evict one another from
+/// the cache. Element (m, r) is from[m * row + offset[r]].
+template <class T>
+LeftRows<T, EvenRows> packed_rows(const T* from, index_t rows, index_t row, const index_t* offset,
+                                  index_t count, T* packed) {
   constexpr int some  = Tile<T>::rows;
   const index_t piece = piece_values<T>(count);
   // A few pieces at a time: stores in sequence, and each line of a term is read once.
   constexpr index_t pieces = 4;
-  const auto copy          = [&](index_t begin, index_t count_of_pieces) {
+  const auto copy          = [&](index_t begin, index_t number) {
     for (index_t r = 0; r < count; ++r) {
       const T* const term = from + offset[r] + begin;
       T* const to         = packed + begin / some * piece + r * some;
-      for (index_t i = 0; i < count_of_pieces; ++i)
+      for (index_t i = 0; i < number; ++i)
         std::memcpy(to + i * piece, term + i * some, some * sizeof(T));
     }
   };
   index_t m = 0;
-  for (; m + pieces * some <= rows; m += pieces * some) copy(m, pieces);
-  for (; m + some <= rows; m += some) copy(m, 1);
-  for (index_t r = 0; r < count; ++r)
-    for (index_t i = m; i < rows; ++i)
-      packed[m / some * piece + r * some + i - m] = from[offset[r] + i];
-  for (index_t r = 0; r < count; ++r) offset[r] = r * some;
-  return {packed, 1, piece, offset};
+  for (; row == 1 && m + pieces * some <= rows; m += pieces * some) copy(m, pieces);
+  for (; row == 1 && m + some <= rows; m += some) copy(m, 1);
+  for (; m < rows; ++m)
+    for (index_t r = 0; r < count; ++r)
+      packed[m / some * piece + r * some + m % some] = from[m * row + offset[r]];
+  return packed_left(packed, count);
 }
 
 /// to[m][j] = sums[m * sums_row + j] + a(m, r) * b[b_offset(r) + j] for r = 0, 1, ..., count - 1 in
-/// this order; M rows from `first` on, of `rows`, j < Vectors * lanes. BlockSumRows add the products
+/// this order; M rows from `first` on, j < Vectors * lanes. BlockSumRows add the products
 /// first. Between the products it prefetches the rows that it writes, the next rows of a, and a part
 /// of `next`.
-template <int M, int Vectors, class T, class Rows, class To>
-void multiply_add(index_t first, index_t rows, const LeftRows<T>& a, const T* b,
+template <int M, int Vectors, class T, class Terms, class Rows, class To>
+void multiply_add(index_t first, const LeftRows<T, Terms>& a, const T* b,
                   const Rows& b_offset, index_t count, const T* sums, index_t sums_row,
-                  const To& to, const ReadAhead<T>& next) {
+                  const To& to, LinesAhead<T>& next) {
   // Fold expressions instead of loops, so that compilers keep the array of sums in registers.
   const auto row_of        = [](auto i) { return i / Vectors; };
   const auto at            = [](auto i) { return i % Vectors * Tile<T>::lanes; };
@@ -229,22 +250,26 @@ void multiply_add(index_t first, index_t rows, const LeftRows<T>& a, const T* b,
   const T* const from      = sums + first * sums_row;
   T* const begin           = to.begin + first * to.step;
   const index_t a_row      = a.row;
-  const index_t* const a_r = a.term;
+  const Terms a_term       = a.term;
   [&]<int... I, int... H>(std::integer_sequence<int, I...>, std::integer_sequence<int, H...>) {
     const auto earlier = [&](auto i) {
       return *reinterpret_cast<const Lanes<T>*>(from + row_of(i) * sums_row + at(i));
     };
     Lanes<T> s[] = {To::adds_block ? Lanes<T>{} : earlier(I)...};
     for (index_t r0 = 0, end = 0; r0 < count; r0 = end) {
-      end = r0 + line_values<T> < count ? r0 + line_values<T> : count;
-      next.ask(first * count + r0 * M, first * count + end * M, rows * count);
+      end = r0 + terms_at_once<T> < count ? r0 + terms_at_once<T> : count;
+      next.ask();
       a.template ask<M>(first + M, r0);
-      if (r0 / line_values<T> < M)
-        (prefetch<true>(begin + r0 / line_values<T> * to.step + H * Tile<T>::lanes), ...);
+      for (index_t m = r0 / line_values<T>; m < r0 / line_values<T> + 2 && m < M; ++m)
+        (prefetch<true>(begin + m * to.step + H * Tile<T>::lanes), ...);
       for (index_t r = r0; r < end; ++r) {
-        const T *ar = left + a_r[r], *br = b + b_offset(r);
+        // a pointer for every third row: the rows between are at its address plus 1 or 2 steps, which
+        // needs no addition
+        const T* const ar[] = {left + a_term(r), left + a_term(r) + 3 * a_row,
+                               left + a_term(r) + 6 * a_row};
+        const T* const br = b + b_offset(r);
         const Lanes<T> bs[] = {*reinterpret_cast<const Lanes<T>*>(br + H * Tile<T>::lanes)...};
-        (add_product<T>(s[I], ar[row_of(I) * a_row], bs[I % Vectors]), ...);
+        (add_product<T>(s[I], ar[row_of(I) / 3][row_of(I) % 3 * a_row], bs[I % Vectors]), ...);
       }
     }
     if constexpr (To::adds_block) ((s[I] += earlier(I)), ...);
@@ -254,13 +279,16 @@ void multiply_add(index_t first, index_t rows, const LeftRows<T>& a, const T* b,
 }
 
 /// The same for any number of rows.
-template <int Vectors, class T, class Rows, class To>
-void multiply_add_blocks(index_t rows, const LeftRows<T>& a, const T* b, const Rows& b_offset,
+template <int Vectors, class T, class Terms, class Rows, class To>
+void multiply_add_blocks(index_t rows, const LeftRows<T, Terms>& a, const T* b, const Rows& b_offset,
                          index_t count, const T* sums, index_t sums_row, const To& to,
                          const ReadAhead<T>& next) {
   constexpr int block = Tile<T>::rows;
-  const auto some     = [&](index_t m, auto n) {
-    multiply_add<n(), Vectors>(m, rows, a, b, b_offset, count, sums, sums_row, to, next);
+  const index_t blocks = (rows + block - 1) / block,
+                steps  = (count + terms_at_once<T> - 1) / terms_at_once<T>;
+  LinesAhead<T> ahead(next, blocks * steps + 1);
+  const auto some = [&](index_t m, auto n) {
+    multiply_add<n(), Vectors>(m, a, b, b_offset, count, sums, sums_row, to, ahead);
   };
   index_t m = 0;
   for (; m + block <= rows; m += block) some(m, std::integral_constant<int, block>());
@@ -281,8 +309,8 @@ void with_vectors(index_t values, const Use& use) {
 }
 
 /// The same, of which only the first `used` columns are needed; the others may be unchanged.
-template <class T, class Rows, class To>
-void multiply_add_rows(index_t rows, index_t used, const LeftRows<T>& a, const T* b,
+template <class T, class Terms, class Rows, class To>
+void multiply_add_rows(index_t rows, index_t used, const LeftRows<T, Terms>& a, const T* b,
                        const Rows& b_offset, index_t count, const T* sums, index_t sums_row,
                        const To& to, const ReadAhead<T>& next = {}) {
   with_vectors<T>(used, [&](auto vectors) {

@@ -55,9 +55,10 @@ struct ProductTiles {
         b_term[r]   = p.b_term.at(r0 + r);
       }
       const T* const first = p.a + row0 * p.a_row;
-      const LeftRows<T> a  = p.a_row == 1 && !are_even(a_offset, terms, 1)
-                                 ? packed_rows(first, rows, a_offset, terms, packed)
-                                 : LeftRows<T>(first, p.a_row, a_offset);
+      const bool contiguous = are_even(a_offset, terms, 1);
+      const LeftRows<T, EvenRows> a =
+          contiguous ? LeftRows<T, EvenRows>(first + a_offset[0], p.a_row, EvenRows{1})
+                     : packed_rows(first, rows, p.a_row, a_offset, terms, packed);
       for (index_t t = 0; t < some; ++t) {
         const index_t count = list(p.b_column, tile0 + t, column);
         T* const to         = sums + t * rows * columns;

@@ -284,8 +284,8 @@ struct GroupedAttention {
     bias.sum_heads  = heads;
     bias.of_a_type  = of_a_type;
     bias.tokens     = n;
-    // enough of them for many threads; they cost memory
-    bias.chunks = std::clamp<index_t>(256 / std::max<index_t>(table.types * heads, 1), 1, 32);
+    // enough of them for many threads; they cost memory and the time to sum them
+    bias.chunks = std::clamp<index_t>(64 / std::max<index_t>(table.types * heads, 1), 1, 16);
     bias.chunks = std::min(bias.chunks, state.out.extent(0) * of_a_type);
     bias.values =
         View("shard::attention bias", static_cast<std::size_t>(table.types * table.heads * n * n));
