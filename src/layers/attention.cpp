@@ -311,8 +311,7 @@ void AttentionKernels<Space, T>::pullback(const Space& space, const Block<T>& dq
         return launch("shard::attend_back", space, both.items(), both);
       }
     }
-  if (of_queries)
-    pullback_queries(space, dq, bias_sums, sums, dy, qkv, shape, bias, true);
+  if (of_queries) pullback_queries(space, dq, bias_sums, sums, dy, qkv, shape, bias, true);
   if (of_keys) pullback_keys(space, dk, dv, sums, dy, qkv, shape, bias, true);
 }
 

@@ -20,7 +20,8 @@
 /// are the columns of all tiles, against all tokens of the other side, the rows, a chunk at a time.
 /// Features are gathered as they are stored, a line of tokens for each feature, so that nothing is
 /// transposed: scores (row, column) are the product of the rows' and the columns' lines, and the
-/// sums (feature, column) that of the rows' lines and the weights. There is no matrix of all scores.
+/// sums (feature, column) that of the rows' lines and the weights. There is no matrix of all
+/// scores.
 
 namespace shard::impl {
 
@@ -68,8 +69,7 @@ struct TokenList {
       if (r.cell[d] < 0 || r.cell[d] >= dims[d].cells) return;
     index_t begin = 0;
     for (; begin < length && r.cell[2] < 0; ++begin) r.cell[2] += r.step;
-    const std::int32_t of_row =
-        16 * side_of(dims[0], r.cell[0]) + 4 * side_of(dims[1], r.cell[1]);
+    const std::int32_t of_row = 16 * side_of(dims[0], r.cell[0]) + 4 * side_of(dims[1], r.cell[1]);
     for (index_t i = begin, at = r.cell[2]; i < length && at < dims[2].cells; ++i, at += r.step) {
       token[count] = static_cast<std::int32_t>(number + i);
       x[count]     = static_cast<std::int32_t>(at);
@@ -204,8 +204,8 @@ struct AttentionTile {
     });
   }
 
-  /// The cache lines of a later work item's tokens, which the products prefetch: gathers alone would
-  /// wait for the memory. A share of them for each product.
+  /// The cache lines of a later work item's tokens, which the products prefetch: gathers alone
+  /// would wait for the memory. A share of them for each product.
   struct Later {
     static constexpr index_t most = 2048;
     const T* base;  ///< the offsets are from here
@@ -215,15 +215,15 @@ struct AttentionTile {
     Later(const T* from, index_t product_count) : base(from), products(product_count) {}
     ReadAhead<T> share() {
       ++product;
-      const index_t end    = std::min(count, product * count / products), first = asked;
-      asked                = end;
+      const index_t end = std::min(count, product * count / products), first = asked;
+      asked = end;
       return {base, offsets + first, end - first};
     }
     void add(const T* line) {
       if (count < most)
-        offsets[count++] = (reinterpret_cast<std::intptr_t>(line) -
-                            reinterpret_cast<std::intptr_t>(base)) /
-                           static_cast<std::intptr_t>(sizeof(T));
+        offsets[count++] =
+            (reinterpret_cast<std::intptr_t>(line) - reinterpret_cast<std::intptr_t>(base)) /
+            static_cast<std::intptr_t>(sizeof(T));
     }
   };
   /// Adds lines of runs. The first one of a run is that of the tokens before it.
@@ -244,11 +244,11 @@ struct AttentionTile {
   void for_queries(const Who& w, const List& queries, const Use& use) const {
     const TokenDim* const d = all.shape.queries.dims;
     for (index_t r = 0; r < queries.runs; ++r) {
-      const auto& run     = queries.run[r];
-      const index_t first = (((w.n * all.shape.heads + w.h) * d[0].cells + run.cell[0]) * d[1].cells +
-                             run.cell[1]) *
-                                d[2].cells +
-                            run.cell[2];
+      const auto& run = queries.run[r];
+      const index_t first =
+          (((w.n * all.shape.heads + w.h) * d[0].cells + run.cell[0]) * d[1].cells + run.cell[1]) *
+              d[2].cells +
+          run.cell[2];
       for (index_t i = 0; i < run.length; ++i) use(run.place + i, first + i * run.step);
     }
   }
@@ -316,7 +316,8 @@ struct AttentionTile {
           from[l] = of + columns.token[c0 + c + l] * step + rows.token[0];
         Interleaved<T>::copy(from, rows.count, turned, lines);
         for (index_t j = 0; j < rows.count; ++j)
-          for (int l = 0; l < lines; ++l) tile[j * tile_step + c + l] += inverse * turned[j * lines + l];
+          for (int l = 0; l < lines; ++l)
+            tile[j * tile_step + c + l] += inverse * turned[j * lines + l];
       }
     } else if (Keys && columns.whole()) {
       for (index_t j = 0; j < rows.count; ++j) {
@@ -332,8 +333,8 @@ struct AttentionTile {
   }
 
   /// tile(row, column) += the product of the row's and the column's features.
-  void multiply(const T* rows, index_t row_count, const T* columns,
-                index_t count, T* tile, index_t tile_step, Later& later) const {
+  void multiply(const T* rows, index_t row_count, const T* columns, index_t count, T* tile,
+                index_t tile_step, Later& later) const {
     const index_t step      = column_step();
     const ReadAhead<T> next = later.share();
     for (index_t d = 0; d < all.features; d += most_terms)
@@ -342,11 +343,12 @@ struct AttentionTile {
                         tile, tile_step, BlockSumRows<T>{tile, tile_step}, next);
   }
   /// sums(feature, column) += sum over the rows of the row's feature * weights(row, column).
-  void add(const T* rows, index_t row_count, const T* weights, index_t weights_step,
-           index_t count, T* sums, Later& later) const {
+  void add(const T* rows, index_t row_count, const T* weights, index_t weights_step, index_t count,
+           T* sums, Later& later) const {
     const index_t step = column_step();
     multiply_add_rows(all.features, count, LeftRows(rows, row_step(), EvenRows{1}), weights,
-                      EvenRows{weights_step}, row_count, sums, step, SumRows<T>{sums, step}, later.share());
+                      EvenRows{weights_step}, row_count, sums, step, SumRows<T>{sums, step},
+                      later.share());
   }
 
   /// Replaces scores by the weights exp(score - log of the sum of exp(score)). `Keys`: the rows are
@@ -360,14 +362,12 @@ struct AttentionTile {
     for (index_t j = 0; j < rows; ++j) {
       T* const line = tile + j * step;
       if (Keys) std::fill_n(logs, count, of_queries[j]);
-      for (index_t c = 0; c < count; ++c)
-        line[c] = exponential_of_part(scale * line[c] - logs[c]);
+      for (index_t c = 0; c < count; ++c) line[c] = exponential_of_part(scale * line[c] - logs[c]);
     }
   }
   /// Replaces products dy . v by the scores' gradients, scale * weight * (product - dy . out).
   template <bool Keys, int Vectors>
-  void slope(const T* weights, T* products, index_t step, index_t rows,
-             const T* of_queries) const {
+  void slope(const T* weights, T* products, index_t step, index_t rows, const T* of_queries) const {
     constexpr index_t count = Vectors * lanes;
     const T scale           = static_cast<T>(all.shape.scale);
     T means[count];
@@ -376,8 +376,7 @@ struct AttentionTile {
       const T* const weight = weights + j * step;
       T* const product      = products + j * step;
       if (Keys) std::fill_n(means, count, of_queries[j]);
-      for (index_t c = 0; c < count; ++c)
-        product[c] = scale * weight[c] * (product[c] - means[c]);
+      for (index_t c = 0; c < count; ++c) product[c] = scale * weight[c] * (product[c] - means[c]);
     }
   }
 };
@@ -401,7 +400,7 @@ struct AttendTiles : AttentionTile<T> {
     const index_t of_columns = this->column_values(), of_rows = this->row_values();
     T* const queries = scratch_values<T>(2 * of_columns + 2 * of_rows + this->tile_values());
     T *const values = queries + of_columns, *const keys = values + of_columns,
-            *const key_values = keys + of_rows, *const tile = key_values + of_rows;
+             *const key_values = keys + of_rows, *const tile = key_values + of_rows;
     this->gather_columns(q, w, columns, queries);
     this->begin_sums(out, w, columns, values, first);
     T largest[Base::most_columns + width], sum[Base::most_columns + width];
@@ -430,8 +429,7 @@ struct AttendTiles : AttentionTile<T> {
         const index_t some = std::min(width, columns.count - c0);
         if (this->template sees_none<false>(rows, columns, c0, c0 + some)) continue;
         this->template begin_scores<false>(rows, columns, c0, some, w, tile, width);
-        this->multiply(keys, rows.count, queries + c0, some, tile, width,
-                       later);
+        this->multiply(keys, rows.count, queries + c0, some, tile, width, later);
         if (hides) this->template hide<false>(rows, columns, c0, some, tile, width, none);
         with_vectors<T>(some, [&](auto vectors) {
           weigh<vectors()>(tile, rows.count, largest + c0, sum + c0, values + c0);
@@ -471,10 +469,10 @@ struct AttendTiles : AttentionTile<T> {
     }
     bool rescales = false;
     for (index_t c = 0; c < count; ++c) {
-      less[c]  = exponential_of_part(largest[c] - now[c]);
-      less[c]  = largest[c] == none ? T(0) : less[c];
-      shift[c] = now[c] == none ? T(0) : now[c];  // no row was visible so far
-      rescales = rescales || (sum[c] != T(0) && less[c] != T(1));
+      less[c]    = exponential_of_part(largest[c] - now[c]);
+      less[c]    = largest[c] == none ? T(0) : less[c];
+      shift[c]   = now[c] == none ? T(0) : now[c];  // no row was visible so far
+      rescales   = rescales || (sum[c] != T(0) && less[c] != T(1));
       largest[c] = now[c];
     }
     if (rescales)
@@ -549,18 +547,19 @@ struct AttendBackTiles : AttentionTile<T> {
     run(this->who(item), this->who(std::min(item + 1, this->items() - 1)), std::false_type());
   }
 
-  /// Computes w, and prefetches what `next` reads. With `use` it calls use(head of the queries, rows,
-  /// columns, first column, columns of the tile, tile of scale * gradients of the scores, its step).
+  /// Computes w, and prefetches what `next` reads. With `use` it calls use(head of the queries,
+  /// rows, columns, first column, columns of the tile, tile of scale * gradients of the scores, its
+  /// step).
   template <class Use>
   void run(const Who& w, const Who& next, const Use& use) const {
     constexpr bool uses = !std::is_same_v<Use, std::false_type>;
     const Columns columns(this->column_side, w.group, w.begin, w.end);
     const index_t of_columns = this->column_values(), of_rows = this->row_values();
-    T* const mine   = scratch_values<T>(4 * of_columns + 2 * of_rows + 2 * this->tile_values());
-    T *const outer  = mine + of_columns, *const gradient = outer + of_columns,
-      *const values = gradient + of_columns, *const others = values + of_columns,
-      *const other_outer = others + of_rows, *const weights = other_outer + of_rows,
-      *const products = weights + this->tile_values();
+    T* const mine  = scratch_values<T>(4 * of_columns + 2 * of_rows + 2 * this->tile_values());
+    T *const outer = mine + of_columns, *const gradient = outer + of_columns,
+             *const values = gradient + of_columns, *const others = values + of_columns,
+             *const other_outer = others + of_rows, *const weights = other_outer + of_rows,
+             *const products = weights + this->tile_values();
     this->gather_columns(Keys ? k : q, w, columns, mine);
     this->gather_columns(Keys ? v : dy, w, columns, outer);
     const bool slopes = to.origin != nullptr, shares = to_values.origin != nullptr;
@@ -597,19 +596,16 @@ struct AttendBackTiles : AttentionTile<T> {
           const index_t some = std::min(width, columns.count - c0);
           if (this->template sees_none<Keys>(rows, columns, c0, c0 + some)) continue;
           this->template begin_scores<Keys>(rows, columns, c0, some, of_queries, weights, width);
-          this->multiply(others, rows.count, mine + c0, some, weights, width,
-                         later);
+          this->multiply(others, rows.count, mine + c0, some, weights, width, later);
           with_vectors<T>(some, [&](auto vectors) {
             this->template share<Keys, vectors()>(weights, width, rows.count,
                                                   logs + (Keys ? 0 : c0));
           });
           if (hides) this->template hide<Keys>(rows, columns, c0, some, weights, width, T(0));
-          if (shares)
-            this->add(other_outer, rows.count, weights, width, some, values + c0, later);
+          if (shares) this->add(other_outer, rows.count, weights, width, some, values + c0, later);
           if (!slopes && !uses) continue;
           this->clear(rows, products, width);
-          this->multiply(other_outer, rows.count, outer + c0, some, products, width,
-                         later);
+          this->multiply(other_outer, rows.count, outer + c0, some, products, width, later);
           with_vectors<T>(some, [&](auto vectors) {
             this->template slope<Keys, vectors()>(weights, products, width, rows.count,
                                                   means + (Keys ? 0 : c0));
@@ -621,12 +617,11 @@ struct AttendBackTiles : AttentionTile<T> {
     if (slopes) this->store(to, w, columns, gradient, this->column_step());
     if (shares) this->store(to_values, w, columns, values, this->column_step());
   }
-
 };
 
 /// All gradients, where the keys of a group are one chunk and its queries one block: the scores and
-/// their weights are computed once for all. A work item is a group and a head of keys. The sums have
-/// the order of AttendBackTiles.
+/// their weights are computed once for all. A work item is a group and a head of keys. The sums
+/// have the order of AttendBackTiles.
 template <class T>
 struct AttendBackGroups : AttentionTile<T> {
   using Base = AttentionTile<T>;
@@ -657,11 +652,11 @@ struct AttendBackGroups : AttentionTile<T> {
     T* const queries =
         scratch_values<T>(3 * of_columns + 2 * of_rows + 2 * tile_values + 4 * turned_values);
     T *const outer = queries + of_columns, *const gradient = outer + of_columns,
-            *const keys = gradient + of_columns, *const values = keys + of_rows,
-            *const weights = values + of_rows, *const slopes = weights + tile_values,
-            *const turned = slopes + tile_values, *const turned_outer = turned + turned_values,
-            *const to_keys   = turned_outer + turned_values,
-            *const to_values = to_keys + turned_values;
+             *const keys = gradient + of_columns, *const values = keys + of_rows,
+             *const weights = values + of_rows, *const slopes = weights + tile_values,
+             *const turned = slopes + tile_values, *const turned_outer = turned + turned_values,
+             *const to_keys   = turned_outer + turned_values,
+             *const to_values = to_keys + turned_values;
     const bool to_q = dq.origin != nullptr, to_k = dk.origin != nullptr,
                to_v = dv.origin != nullptr, sloped = to_q || to_k || uses;
     this->gather(k, w, rows, keys, this->row_step());
@@ -705,8 +700,7 @@ struct AttendBackGroups : AttentionTile<T> {
       }
       if (to_q) this->store(dq, of_queries, columns, gradient, step);
       if (to_k) add_turned(rows, columns, slopes, queries, turned, turned_step, to_keys);
-      if (to_v)
-        add_turned(rows, columns, weights, outer, turned_outer, turned_step, to_values);
+      if (to_v) add_turned(rows, columns, weights, outer, turned_outer, turned_step, to_values);
     }
     if (to_k) store_turned(dk, w, rows, to_keys, turned_step, keys);
     if (to_v) store_turned(dv, w, rows, to_values, turned_step, values);
@@ -749,8 +743,8 @@ struct AttendBackGroups : AttentionTile<T> {
   }
 };
 
-/// The gradients that `Back` computes, and the sums of the scores' gradients. A work item is a block
-/// of queries, or a head of keys, in all groups of a chunk.
+/// The gradients that `Back` computes, and the sums of the scores' gradients. A work item is a
+/// block of queries, or a head of keys, in all groups of a chunk.
 template <class T, class Back>
 struct AttendBiasTiles {
   Back back;
@@ -780,24 +774,25 @@ struct AttendBiasTiles {
       if (w.group >= groups()) continue;
       typename Back::Who next = w;
       next.group              = std::min(w.group + 1, groups() - 1);
-      back.run(w, next, [&](index_t h, const auto& rows, const auto& columns, index_t c0,
-                            index_t count, const T* slopes, index_t slopes_step) {
-        T* const of_head = turned.data() + (h - first_head) * pairs - w.begin;
-        for (index_t j = 0; j < rows.count; ++j) {
-          T* const line       = of_head + rows.token[j] * step;
-          const T* const from = slopes + j * slopes_step;
-          if (columns.whole())
-            for (index_t c = 0; c < count; ++c) line[columns.token[c0] + c] += from[c];
-          else
-            for (index_t c = 0; c < count; ++c) line[columns.token[c0 + c]] += from[c];
-        }
-      });
+      back.run(w, next,
+               [&](index_t h, const auto& rows, const auto& columns, index_t c0, index_t count,
+                   const T* slopes, index_t slopes_step) {
+                 T* const of_head = turned.data() + (h - first_head) * pairs - w.begin;
+                 for (index_t j = 0; j < rows.count; ++j) {
+                   T* const line       = of_head + rows.token[j] * step;
+                   const T* const from = slopes + j * slopes_step;
+                   if (columns.whole())
+                     for (index_t c = 0; c < count; ++c) line[columns.token[c0] + c] += from[c];
+                   else
+                     for (index_t c = 0; c < count; ++c) line[columns.token[c0 + c]] += from[c];
+                 }
+               });
     }
     for (index_t h = 0; h < shared; ++h)
       store(turned.data() + h * pairs, step,
-            to.values + (((chunk * types() + type) * heads + first_head + h) * to.per_tokens +
-                         w.begin) *
-                            to.per_tokens);
+            to.values +
+                (((chunk * types() + type) * heads + first_head + h) * to.per_tokens + w.begin) *
+                    to.per_tokens);
   }
 
  private:

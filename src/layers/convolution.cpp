@@ -50,8 +50,8 @@ bool is_fixed_window(const LocalWindow& window) {
       window, [](const auto&) {}, FixedWindows());
 }
 
-/// Makes one line of the cells of both blocks if a window of one cell reads contiguous planes: tiles
-/// then don't end with a row.
+/// Makes one line of the cells of both blocks if a window of one cell reads contiguous planes:
+/// tiles then don't end with a row.
 template <class A, class B>
 void flatten(const LocalWindow& window, Block<A>& a, Block<B>& b) {
   const auto contiguous = [](const auto& block) {

@@ -110,9 +110,9 @@ struct CorrelateTiles : Correlation<T, Transposed, Window> {
       if (place(at, tile, parts[some])) ++some;
     if (some == 0 || at.rows <= 0) return;
     const index_t tile_values = at.rows * columns,
-                  packed = packs_weights() ? packed_values<T>(at.rows, panel_rows) : 0;
-    T* const weights = scratch_values<T>(packed + some * tile_values);
-    T* const sums    = weights + packed;
+                  packed      = packs_weights() ? packed_values<T>(at.rows, panel_rows) : 0;
+    T* const weights          = scratch_values<T>(packed + some * tile_values);
+    T* const sums             = weights + packed;
     for (index_t s = 0; s < some; ++s) begin_sums(at, parts[s], sums + s * tile_values);
     const bool there = add_products(at, parts, some, weights, sums);
     for (index_t s = 0; s < some; ++s)
@@ -135,7 +135,7 @@ struct CorrelateTiles : Correlation<T, Transposed, Window> {
     part.whole           = one && part.count == columns && x_step == 1;
     part.cells           = output(at, 0, part.runs[0]);
     const index_t taps   = at.taps();
-    part.in_block = one && part.count == columns && taps > 0 && taps <= panel_rows &&
+    part.in_block        = one && part.count == columns && taps > 0 && taps <= panel_rows &&
                     x.in_step * in.stride[4] == 1 && all_held(z, y, x, part.runs[0]);
     part.direct = part.in_block && at.rows <= (taps == 1 ? few_rows_of_a_tap : few_rows);
     part.shares = one && !part.direct && taps_share_lines(x);
@@ -174,8 +174,9 @@ struct CorrelateTiles : Correlation<T, Transposed, Window> {
   /// True if the rows of the weights are contiguous, and their terms far apart.
   bool packs_weights() const { return Transposed && weight_out == 1; }
 
-  /// A block of terms: taps [t0, t0 + t_count) of channels [c0, c0 + c_count). Several channels have
-  /// all taps; a part of the taps is lines of the window, if a line has no more than panel_rows.
+  /// A block of terms: taps [t0, t0 + t_count) of channels [c0, c0 + c_count). Several channels
+  /// have all taps; a part of the taps is lines of the window, if a line has no more than
+  /// panel_rows.
   struct Terms {
     index_t c0, c_count, t0, t_count;
 
@@ -204,13 +205,12 @@ struct CorrelateTiles : Correlation<T, Transposed, Window> {
                                  : x.taps <= panel_rows ? panel_rows / x.taps * x.taps
                                                         : panel_rows,
                   line_size    = any_shares ? x.in_step * row_of_line(x) : 0;
-    const T* channels          = in.origin + at.n * in.stride[0] +
-                        at.group * in_per_group * in.stride[1];
+    const T* channels = in.origin + at.n * in.stride[0] + at.group * in_per_group * in.stride[1];
     const T* const weights = this->weights_of(at.group, at.row0);
     const auto first_input = [&](const Part& part) {
       const Run& run = part.runs[0];
-      return channels + input_of(z, 0, run.z) * in.stride[2] + input_of(y, 0, run.y) * in.stride[3] +
-             input_of(x, 0, run.x) * in.stride[4];
+      return channels + input_of(z, 0, run.z) * in.stride[2] +
+             input_of(y, 0, run.y) * in.stride[3] + input_of(x, 0, run.x) * in.stride[4];
     };
     for (index_t c0 = 0; c0 < in_per_group; c0 += channel_step)
       for (index_t t0 = 0; t0 < taps; t0 += tap_range) {
@@ -235,7 +235,7 @@ struct CorrelateTiles : Correlation<T, Transposed, Window> {
           }
         if (c0 == 0 && t0 == 0 && any_in_block)
           line_count = list_lines(z, y, x, terms.c_count, lines);
-        const bool last = c0 + terms.c_count == in_per_group && t0 + terms.t_count == taps;
+        const bool last     = c0 + terms.c_count == in_per_group && t0 + terms.t_count == taps;
         const T* const from = weights + c0 * weight_in;
         if (packs_weights()) packed_rows(from, at.rows, 1, offsets, terms.count(), packed);
         const auto multiply = [&](index_t used, auto&&... operands) {
@@ -262,16 +262,16 @@ struct CorrelateTiles : Correlation<T, Transposed, Window> {
           const SumRows<T> to = last && part.whole ? SumRows<T>{part.cells, out.stride[1]}
                                                    : SumRows<T>{of_tile, columns};
           if (part.direct) {
-            multiply(part.count, first_input(part) + c0 * in.stride[1],
-                              ListedRows{in_place}, terms.count(), of_tile, columns, to, next);
+            multiply(part.count, first_input(part) + c0 * in.stride[1], ListedRows{in_place},
+                     terms.count(), of_tile, columns, to, next);
           } else if (part.shares) {
             gather_lines(at, part.runs[0], channels, terms, panel);
-            multiply(part.count, panel, ListedRows{in_lines}, terms.count(),
-                              of_tile, columns, to, next);
+            multiply(part.count, panel, ListedRows{in_lines}, terms.count(), of_tile, columns, to,
+                     next);
           } else {
             gather_terms(at, part, channels, terms, panel);
-            multiply(part.count, panel, EvenRows{columns}, terms.count(),
-                              of_tile, columns, to, next);
+            multiply(part.count, panel, EvenRows{columns}, terms.count(), of_tile, columns, to,
+                     next);
           }
         }
       }
@@ -363,7 +363,7 @@ struct CorrelateTiles : Correlation<T, Transposed, Window> {
     const index_t length =
                       (run.length - 1) * x.in_step + 1 + (x.taps - 1) * std::abs(x.in_tap_step),
                   first = input_of(x, x.in_tap_step < 0 ? x.taps - 1 : 0, run.x),
-                  size  = x.in_step * row_of_line(x), lines = terms.t_count / x.taps;
+                  size = x.in_step * row_of_line(x), lines = terms.t_count / x.taps;
     const T* const inputs = channels + terms.c0 * in.stride[1];
     for (index_t l = 0; l < lines; ++l) {
       const index_t line = terms.t0 / x.taps + l;

@@ -12,9 +12,9 @@
 namespace shard::impl {
 
 /// Weight gradient on a host, as a matrix product over cells. The rows are coarse channels: as many
-/// as share the gathered columns with little memory for sums. The columns are lines of the window: a fine channel and a position in all dimensions
-/// of the window but the last. A work item computes up to max_taps taps of each line. Cells are
-/// added in ascending order.
+/// as share the gathered columns with little memory for sums. The columns are lines of the window:
+/// a fine channel and a position in all dimensions of the window but the last. A work item computes
+/// up to max_taps taps of each line. Cells are added in ascending order.
 template <class T, class Window>
 struct CorrelateWeightsTiles {
   static constexpr int columns = Tile<T>::columns, max_taps = 8, max_cells = 128, panel_rows = 256;
@@ -45,8 +45,8 @@ struct CorrelateWeightsTiles {
     const index_t reach = (taps_at_once - 1) * win.dilation[2];
     const index_t most  = std::min<index_t>(max_cells, (room - reach) / win.stride[2] + 1),
                   cells = std::max<index_t>(1, small.extent(2)), runs = (cells + most - 1) / most;
-    cells_at_once = (cells + runs - 1) / runs;
-    tap_blocks    = (win.kernel[2] + taps_at_once - 1) / taps_at_once;
+    cells_at_once  = (cells + runs - 1) / runs;
+    tap_blocks     = (win.kernel[2] + taps_at_once - 1) / taps_at_once;
     const auto cut = [this](index_t rows) {
       row_blocks   = std::max<index_t>(1, (coarse_per_group + rows - 1) / rows);
       rows_at_once = (coarse_per_group + row_blocks - 1) / row_blocks;
@@ -72,13 +72,13 @@ struct CorrelateWeightsTiles {
   void operator()(index_t item) const {
     const index_t tap0 = item % tap_blocks * taps_at_once;
     item /= tap_blocks;
-    const index_t first = item % line_blocks * together * columns,
+    const index_t first     = item % line_blocks * together * columns,
                   row_block = item / line_blocks % row_blocks,
                   group     = item / line_blocks / row_blocks;
-    const index_t row0 = group * coarse_per_group + row_block * rows_at_once;
-    const index_t rows = std::min(rows_at_once, coarse_per_group - row_block * rows_at_once),
-                  used = std::min<index_t>(together * columns, lines - first),
-                  taps = std::min<index_t>(taps_at_once, window.kernel[2] - tap0),
+    const index_t row0      = group * coarse_per_group + row_block * rows_at_once;
+    const index_t rows      = std::min(rows_at_once, coarse_per_group - row_block * rows_at_once),
+                  used      = std::min<index_t>(together * columns, lines - first),
+                  taps      = std::min<index_t>(taps_at_once, window.kernel[2] - tap0),
                   tiles = (used + columns - 1) / columns, of_tap = rows * columns;
 
     const bool direct = coarse.stride[4] == 1;
@@ -91,7 +91,8 @@ struct CorrelateWeightsTiles {
       for (index_t s = 0; s < tiles; ++s)
         for (index_t t = 0; t < taps; ++t)
           for (index_t m = 0; m < rows; ++m)
-            for (index_t j = 0, here = std::min<index_t>(columns, used - s * columns); j < here; ++j)
+            for (index_t j = 0, here = std::min<index_t>(columns, used - s * columns); j < here;
+                 ++j)
               use(weights(row0 + m, first + s * columns + j, tap0)[t],
                   sums[(s * taps + t) * of_tap + m * columns + j]);
     };

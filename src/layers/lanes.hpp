@@ -165,8 +165,8 @@ struct LinesAhead {
 template <class T>
 inline constexpr index_t terms_at_once = 2 * line_values<T>;
 
-/// The first operand of a product. Element (m, r) is begin[m / Tile::rows * piece + m % Tile::rows *
-/// row + term(r)]; Terms is EvenRows or ListedRows.
+/// The first operand of a product. Element (m, r) is begin[m / Tile::rows * piece + m % Tile::rows
+/// * row + term(r)]; Terms is EvenRows or ListedRows.
 template <class T, class Terms>
 struct LeftRows {
   const T* begin;
@@ -237,20 +237,20 @@ LeftRows<T, EvenRows> packed_rows(const T* from, index_t rows, index_t row, cons
 
 /// to[m][j] = sums[m * sums_row + j] + a(m, r) * b[b_offset(r) + j] for r = 0, 1, ..., count - 1 in
 /// this order; M rows from `first` on, j < Vectors * lanes. BlockSumRows add the products
-/// first. Between the products it prefetches the rows that it writes, the next rows of a, and a part
-/// of `next`.
+/// first. Between the products it prefetches the rows that it writes, the next rows of a, and a
+/// part of `next`.
 template <int M, int Vectors, class T, class Terms, class Rows, class To>
-void multiply_add(index_t first, const LeftRows<T, Terms>& a, const T* b,
-                  const Rows& b_offset, index_t count, const T* sums, index_t sums_row,
-                  const To& to, LinesAhead<T>& next) {
+void multiply_add(index_t first, const LeftRows<T, Terms>& a, const T* b, const Rows& b_offset,
+                  index_t count, const T* sums, index_t sums_row, const To& to,
+                  LinesAhead<T>& next) {
   // Fold expressions instead of loops, so that compilers keep the array of sums in registers.
-  const auto row_of        = [](auto i) { return i / Vectors; };
-  const auto at            = [](auto i) { return i % Vectors * Tile<T>::lanes; };
-  const T* const left      = a.at(first);
-  const T* const from      = sums + first * sums_row;
-  T* const begin           = to.begin + first * to.step;
-  const index_t a_row      = a.row;
-  const Terms a_term       = a.term;
+  const auto row_of   = [](auto i) { return i / Vectors; };
+  const auto at       = [](auto i) { return i % Vectors * Tile<T>::lanes; };
+  const T* const left = a.at(first);
+  const T* const from = sums + first * sums_row;
+  T* const begin      = to.begin + first * to.step;
+  const index_t a_row = a.row;
+  const Terms a_term  = a.term;
   [&]<int... I, int... H>(std::integer_sequence<int, I...>, std::integer_sequence<int, H...>) {
     const auto earlier = [&](auto i) {
       return *reinterpret_cast<const Lanes<T>*>(from + row_of(i) * sums_row + at(i));
@@ -263,11 +263,11 @@ void multiply_add(index_t first, const LeftRows<T, Terms>& a, const T* b,
       for (index_t m = r0 / line_values<T>; m < r0 / line_values<T> + 2 && m < M; ++m)
         (prefetch<true>(begin + m * to.step + H * Tile<T>::lanes), ...);
       for (index_t r = r0; r < end; ++r) {
-        // a pointer for every third row: the rows between are at its address plus 1 or 2 steps, which
-        // needs no addition
+        // a pointer for every third row: the rows between are at its address plus 1 or 2 steps,
+        // which needs no addition
         const T* const ar[] = {left + a_term(r), left + a_term(r) + 3 * a_row,
                                left + a_term(r) + 6 * a_row};
-        const T* const br = b + b_offset(r);
+        const T* const br   = b + b_offset(r);
         const Lanes<T> bs[] = {*reinterpret_cast<const Lanes<T>*>(br + H * Tile<T>::lanes)...};
         (add_product<T>(s[I], ar[row_of(I) / 3][row_of(I) % 3 * a_row], bs[I % Vectors]), ...);
       }
@@ -280,10 +280,10 @@ void multiply_add(index_t first, const LeftRows<T, Terms>& a, const T* b,
 
 /// The same for any number of rows.
 template <int Vectors, class T, class Terms, class Rows, class To>
-void multiply_add_blocks(index_t rows, const LeftRows<T, Terms>& a, const T* b, const Rows& b_offset,
-                         index_t count, const T* sums, index_t sums_row, const To& to,
-                         const ReadAhead<T>& next) {
-  constexpr int block = Tile<T>::rows;
+void multiply_add_blocks(index_t rows, const LeftRows<T, Terms>& a, const T* b,
+                         const Rows& b_offset, index_t count, const T* sums, index_t sums_row,
+                         const To& to, const ReadAhead<T>& next) {
+  constexpr int block  = Tile<T>::rows;
   const index_t blocks = (rows + block - 1) / block,
                 steps  = (count + terms_at_once<T> - 1) / terms_at_once<T>;
   LinesAhead<T> ahead(next, blocks * steps + 1);

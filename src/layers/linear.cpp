@@ -16,8 +16,9 @@ namespace shard::impl {
 /// each tile's b into a panel, whatever the strides, and uses the panel for all rows.
 template <class T>
 struct ProductTiles {
-  static constexpr int columns = Tile<T>::columns, max_rows = 512, least_rows = 64, max_tiles = 192 / columns,
-                       panel_rows = 128, group = 8, max_lines = 8 * columns;
+  static constexpr int columns = Tile<T>::columns, max_rows = 512, least_rows = 64,
+                       max_tiles = 192 / columns, panel_rows = 128, group = 8,
+                       max_lines = 8 * columns;
   Product<T> p;
   index_t block, row_blocks, tiles, together;
 
@@ -54,7 +55,7 @@ struct ProductTiles {
         a_offset[r] = p.a_term.at(r0 + r);
         b_term[r]   = p.b_term.at(r0 + r);
       }
-      const T* const first = p.a + row0 * p.a_row;
+      const T* const first  = p.a + row0 * p.a_row;
       const bool contiguous = are_even(a_offset, terms, 1);
       const LeftRows<T, EvenRows> a =
           contiguous ? LeftRows<T, EvenRows>(first + a_offset[0], p.a_row, EvenRows{1})
@@ -64,7 +65,7 @@ struct ProductTiles {
         T* const to         = sums + t * rows * columns;
         pack(b_term, terms, column, count, panel);
         // the next tile's lines, or those of the next terms of the first tile
-        const bool last       = t + 1 == some;
+        const bool last             = t + 1 == some;
         const index_t columns_ahead = list(p.b_column, tile0 + (last ? 0 : t + 1), column),
                       terms_ahead =
                           last ? std::min<index_t>(panel_rows, p.terms - r0 - terms) : terms;
