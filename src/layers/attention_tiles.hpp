@@ -431,7 +431,7 @@ struct AttendTiles : AttentionTile<T> {
         this->template begin_scores<false>(rows, columns, c0, some, w, tile, width);
         this->multiply(keys, rows.count, queries + c0, some, tile, width, later);
         if (hides) this->template hide<false>(rows, columns, c0, some, tile, width, none);
-        with_vectors<T>(some, [&](auto vectors) {
+        with_vectors<T, width / lanes>(some, [&](auto vectors) {
           weigh<vectors()>(tile, rows.count, largest + c0, sum + c0, values + c0);
         });
         this->add(key_values, rows.count, tile, width, some, values + c0, later);
@@ -597,7 +597,7 @@ struct AttendBackTiles : AttentionTile<T> {
           if (this->template sees_none<Keys>(rows, columns, c0, c0 + some)) continue;
           this->template begin_scores<Keys>(rows, columns, c0, some, of_queries, weights, width);
           this->multiply(others, rows.count, mine + c0, some, weights, width, later);
-          with_vectors<T>(some, [&](auto vectors) {
+          with_vectors<T, width / lanes>(some, [&](auto vectors) {
             this->template share<Keys, vectors()>(weights, width, rows.count,
                                                   logs + (Keys ? 0 : c0));
           });
@@ -606,7 +606,7 @@ struct AttendBackTiles : AttentionTile<T> {
           if (!slopes && !uses) continue;
           this->clear(rows, products, width);
           this->multiply(other_outer, rows.count, outer + c0, some, products, width, later);
-          with_vectors<T>(some, [&](auto vectors) {
+          with_vectors<T, width / lanes>(some, [&](auto vectors) {
             this->template slope<Keys, vectors()>(weights, products, width, rows.count,
                                                   means + (Keys ? 0 : c0));
           });
@@ -682,14 +682,14 @@ struct AttendBackGroups : AttentionTile<T> {
         T *const weight = weights + c0, *const product = slopes + c0;
         this->template begin_scores<false>(rows, columns, c0, some, of_queries, weight, step);
         this->multiply(keys, rows.count, queries + c0, some, weight, step, later);
-        with_vectors<T>(some, [&](auto vectors) {
+        with_vectors<T, width / lanes>(some, [&](auto vectors) {
           this->template share<false, vectors()>(weight, step, rows.count, logs + c0);
         });
         if (hides) this->template hide<false>(rows, columns, c0, some, weight, step, T(0));
         if (!sloped) continue;
         this->clear(rows, product, step);
         this->multiply(values, rows.count, outer + c0, some, product, step, later);
-        with_vectors<T>(some, [&](auto vectors) {
+        with_vectors<T, width / lanes>(some, [&](auto vectors) {
           this->template slope<false, vectors()>(weight, product, step, rows.count, means + c0);
         });
         if constexpr (uses) use(h, rows, columns, c0, some, product, step);

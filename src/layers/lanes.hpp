@@ -87,14 +87,15 @@ inline void add_product(Lanes<T>& sum, T a, const Lanes<T>& b) {
 #endif
 }
 
-/// The tile of products: `rows` rows of `columns` values, whose sums stay in registers. AVX-512 has
-/// 32 registers, others have 16.
+/// The tile of products: `rows` rows of `vectors` vectors, whose sums stay in registers. AVX-512
+/// has 32 registers, others have 16. A panel has `columns` values in a row: one tile, or two, which
+/// use the same rows of the first operand one after the other.
 template <class T>
 struct Tile {
   static constexpr int lanes   = vector_bytes / static_cast<int>(sizeof(T));
   static constexpr int rows    = vector_bytes == 64 ? 8 : 6;
   static constexpr int vectors = vector_bytes == 64 ? 3 : 2;
-  static constexpr int columns = vectors * lanes;
+  static constexpr int columns = (vector_bytes == 64 ? 1 : 2) * vectors * lanes;
 };
 
 /// The offset of row r of a panel, for equidistant rows.
@@ -278,44 +279,37 @@ void multiply_add(index_t first, const LeftRows<T, Terms>& a, const T* b, const 
   (std::make_integer_sequence<int, M * Vectors>(), std::make_integer_sequence<int, Vectors>());
 }
 
-/// The same for any number of rows.
-template <int Vectors, class T, class Terms, class Rows, class To>
-void multiply_add_blocks(index_t rows, const LeftRows<T, Terms>& a, const T* b,
-                         const Rows& b_offset, index_t count, const T* sums, index_t sums_row,
-                         const To& to, const ReadAhead<T>& next) {
-  constexpr int block  = Tile<T>::rows;
-  const index_t blocks = (rows + block - 1) / block,
-                steps  = (count + terms_at_once<T> - 1) / terms_at_once<T>;
-  LinesAhead<T> ahead(next, blocks * steps + 1);
+/// Calls use(number of vectors), a compile-time number, for values of up to Most vectors.
+template <class T, int Most, int Vectors = 1, class Use>
+void with_vectors(index_t values, const Use& use) {
+  if constexpr (Vectors < Most) {
+    if (values > Vectors * Tile<T>::lanes) return with_vectors<T, Most, Vectors + 1>(values, use);
+  }
+  use(std::integral_constant<int, Vectors>());
+}
+
+/// The same for any number of rows and the first `used` columns of a panel; other columns may be
+/// unchanged.
+template <class T, class Terms, class Rows, class To>
+void multiply_add_rows(index_t rows, index_t used, const LeftRows<T, Terms>& a, const T* b,
+                       const Rows& b_offset, index_t count, const T* sums, index_t sums_row,
+                       const To& to, const ReadAhead<T>& next = {}) {
+  constexpr int block = Tile<T>::rows, vectors = Tile<T>::vectors, width = vectors * Tile<T>::lanes;
+  const index_t tiles = (rows + block - 1) / block * ((used + width - 1) / width),
+                steps = (count + terms_at_once<T> - 1) / terms_at_once<T>;
+  LinesAhead<T> ahead(next, tiles * steps + 1);
   const auto some = [&](index_t m, auto n) {
-    multiply_add<n(), Vectors>(m, a, b, b_offset, count, sums, sums_row, to, ahead);
+    for (index_t c = 0; c < used; c += width)
+      with_vectors<T, vectors>(used - c, [&](auto v) {
+        multiply_add<n(), v()>(m, a, b + c, b_offset, count, sums + c, sums_row,
+                               To{to.begin + c, to.step}, ahead);
+      });
   };
   index_t m = 0;
   for (; m + block <= rows; m += block) some(m, std::integral_constant<int, block>());
   for (; m + 4 <= rows; m += 4) some(m, std::integral_constant<int, 4>());
   for (; m + 2 <= rows; m += 2) some(m, std::integral_constant<int, 2>());
   for (; m < rows; ++m) some(m, std::integral_constant<int, 1>());
-}
-
-/// Calls use(number of vectors), a compile-time number, for up to Tile::columns values.
-template <class T, class Use>
-void with_vectors(index_t values, const Use& use) {
-  if (values <= Tile<T>::lanes)
-    use(std::integral_constant<int, 1>());
-  else if (Tile<T>::vectors == 2 || values <= 2 * Tile<T>::lanes)
-    use(std::integral_constant<int, 2>());
-  else
-    use(std::integral_constant<int, Tile<T>::vectors>());
-}
-
-/// The same, of which only the first `used` columns are needed; the others may be unchanged.
-template <class T, class Terms, class Rows, class To>
-void multiply_add_rows(index_t rows, index_t used, const LeftRows<T, Terms>& a, const T* b,
-                       const Rows& b_offset, index_t count, const T* sums, index_t sums_row,
-                       const To& to, const ReadAhead<T>& next = {}) {
-  with_vectors<T>(used, [&](auto vectors) {
-    multiply_add_blocks<vectors()>(rows, a, b, b_offset, count, sums, sums_row, to, next);
-  });
 }
 
 /// Interleaves lines of values: transposes as many lines as a vector of 16 bytes has values.
