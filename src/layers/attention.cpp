@@ -275,8 +275,44 @@ void AttentionKernels<Space, T>::products(const Space& space, double* sums,
                                           const Block<const T>& dy, const Block<const T>& out,
                                           const AttentionShape& shape) {
   const auto all = attention_item(shape, {}, out);
+  if constexpr (is_host_v<Space>) {
+    const AttendProductsRows<T> rows{all, sums, dy, out};
+    return launch("shard::attend_products", space, rows.items(), rows);
+  }
   launch("shard::attend_products", space, all.items(shape.queries, shape.heads),
          AttendProductsKernel<T>{all, sums, dy, out});
+}
+
+template <class Space, class T>
+void AttentionKernels<Space, T>::pullback(const Space& space, const Block<T>& dq,
+                                          const Block<T>& dk, const Block<T>& dv,
+                                          const BiasSums<T>& bias_sums, const double* sums,
+                                          const Block<const T>& dy, const Block<const T> (&qkv)[3],
+                                          const AttentionShape& shape,
+                                          const ScoreBias<const T>& bias) {
+  const bool of_queries = dq.origin != nullptr || bias_sums.values != nullptr,
+             of_keys    = dk.origin != nullptr || dv.origin != nullptr;
+  if constexpr (is_host_v<Space>)
+    if (of_queries && of_keys) {
+      const auto all = attention_item(shape, bias, qkv[0]);
+      const AttendBackGroups<T> groups{{all, shape.queries, shape.keys, shape.key_heads()},
+                                       dq,
+                                       dk,
+                                       dv,
+                                       sums,
+                                       dy,
+                                       qkv[0],
+                                       qkv[1],
+                                       qkv[2]};
+      if (groups.fits()) {
+        if (bias_sums.values == nullptr)
+          return launch("shard::attend_back", space, groups.items(), groups);
+        const AttendBiasTiles<T, AttendBackGroups<T>> both{groups, bias_sums};
+        return launch("shard::attend_back", space, both.items(), both);
+      }
+    }
+  if (of_queries) pullback_queries(space, dq, bias_sums, sums, dy, qkv, shape, bias, true);
+  if (of_keys) pullback_keys(space, dk, dv, sums, dy, qkv, shape, bias, true);
 }
 
 template <class Space, class T>
@@ -300,7 +336,7 @@ void AttentionKernels<Space, T>::pullback_queries(const Space& space, const Bloc
     if (tiles.fits()) {
       if (bias_sums.values == nullptr)
         return launch("shard::attend_queries", space, tiles.items(), tiles);
-      const AttendBiasTiles<T> both{tiles, bias_sums};
+      const AttendBiasTiles<T, AttendBackTiles<T, false>> both{tiles, bias_sums};
       return launch("shard::attend_queries", space, both.items(), both);
     }
   }

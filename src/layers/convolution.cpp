@@ -50,6 +50,31 @@ bool is_fixed_window(const LocalWindow& window) {
       window, [](const auto&) {}, FixedWindows());
 }
 
+/// Makes one line of the cells of both blocks if a window of one cell reads contiguous planes:
+/// tiles then don't end with a row.
+template <class A, class B>
+void flatten(const LocalWindow& window, Block<A>& a, Block<B>& b) {
+  const auto contiguous = [](const auto& block) {
+    return block.stride[3] == block.stride[4] * block.extent(2) &&
+           (block.extent(0) == 1 || block.stride[2] == block.stride[3] * block.extent(1));
+  };
+  if (window.taps() != 1 || !contiguous(a) || !contiguous(b)) return;
+  for (int d = 0; d < 3; ++d)
+    if (window.stride[d] != 1 || window.offset[d] != 0 || a.begin[d] != b.begin[d] ||
+        a.end[d] != b.end[d])
+      return;
+  const auto flat = [](auto& block) {
+    block.origin   = &block.at(0, 0, block.begin[0], block.begin[1], block.begin[2]);
+    const auto all = block.cells();
+    for (int d = 0; d < 3; ++d) {
+      block.begin[d] = 0;
+      block.end[d]   = d == 2 ? all : 1;
+    }
+  };
+  flat(a);
+  flat(b);
+}
+
 template <bool Transposed, class Space, class T>
 void launch_correlate(const Space& space, const Block<T>& out, const Block<const T>& in,
                       const T* weight, const T* bias, const LocalWindow& window,
@@ -62,7 +87,11 @@ void launch_correlate(const Space& space, const Block<T>& out, const Block<const
       launch(name, space, rows.items(), rows);
     else
       with_window(window, [&]<class Window>(const Window& w) {
-        const CorrelateTiles<T, Transposed, Window> functor({out, in, weight, bias, w, onto});
+        Block<T> to         = out;
+        Block<const T> from = in;
+        flatten(window, to, from);
+        const CorrelateTiles<T, Transposed, Window> functor(
+            {to, from, weight, bias, w, onto}, static_cast<index_t>(space.concurrency()));
         launch(name, space, functor.items(), functor);
       });
   } else {
@@ -96,7 +125,9 @@ void ConvolutionKernels<Space, T>::correlate_weights(const Space& space, T* weig
       launch("shard::correlate_weights", space, rows.items(), rows);
     else
       with_window(window, [&]<class Window>(const Window& w) {
-        const CorrelateWeightsTiles<T, Window> functor(weight_gradient, coarse, fine, w,
+        Block<const T> small = coarse, large = fine;
+        flatten(window, small, large);
+        const CorrelateWeightsTiles<T, Window> functor(weight_gradient, small, large, w,
                                                        static_cast<index_t>(space.concurrency()));
         launch("shard::correlate_weights", space, functor.items(), functor);
       });

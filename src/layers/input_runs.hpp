@@ -3,7 +3,9 @@
 #define SHARD_SRC_LAYERS_INPUT_RUNS_HPP
 
 #include <algorithm>
+#include <cstring>
 
+#include "lanes.hpp"
 #include "shard/layers/impl/kernels.hpp"
 
 namespace shard::impl {
@@ -26,10 +28,29 @@ inline int cut_into_runs(index_t first, index_t count, index_t rows, index_t col
   return n;
 }
 
+/// Copies `count` >= Size values in pieces of Size, the last two of which may overlap.
+template <int Size, class T>
+void copy_in_pieces(const T* from, index_t count, T* to) {
+  index_t i = 0;
+  for (; i + Size <= count; i += Size) std::memcpy(to + i, from + i, Size * sizeof(T));
+  if (i < count) std::memcpy(to + count - Size, from + count - Size, Size * sizeof(T));
+}
+/// Copies neighbouring values: a few vectors in place of a loop over the rest of a vector.
+template <class T>
+void copy_run(const T* from, index_t count, T* to) {
+  constexpr int lanes = Tile<T>::lanes;
+  if (count >= lanes)
+    copy_in_pieces<lanes>(from, count, to);
+  else if (2 * count >= lanes)
+    copy_in_pieces<lanes / 2>(from, count, to);
+  else
+    for (index_t i = 0; i < count; ++i) to[i] = from[i];
+}
+
 template <class T>
 void copy_strided(const T* from, index_t step, index_t count, T* to) {
   if (step == 1)
-    for (index_t i = 0; i < count; ++i) to[i] = from[i];
+    copy_run(from, count, to);
   else
     for (index_t i = 0; i < count; ++i) to[i] = from[i * step];
 }

@@ -3,6 +3,7 @@
 #define SHARD_SRC_LAYERS_LANES_HPP
 
 #include <cmath>
+#include <cstring>
 #include <type_traits>
 #include <utility>
 
@@ -86,13 +87,15 @@ inline void add_product(Lanes<T>& sum, T a, const Lanes<T>& b) {
 #endif
 }
 
-/// The tile of products: `rows` rows of `columns` values, whose sums stay in registers.
+/// The tile of products: `rows` rows of `vectors` vectors, whose sums stay in registers. AVX-512
+/// has 32 registers, others have 16. A panel has `columns` values in a row: one tile, or two, which
+/// use the same rows of the first operand one after the other.
 template <class T>
 struct Tile {
   static constexpr int lanes   = vector_bytes / static_cast<int>(sizeof(T));
-  static constexpr int rows    = vector_bytes == 64 ? 8 : 4;
-  static constexpr int vectors = 3;
-  static constexpr int columns = vectors * lanes;
+  static constexpr int rows    = vector_bytes == 64 ? 8 : 6;
+  static constexpr int vectors = vector_bytes == 64 ? 3 : 2;
+  static constexpr int columns = (vector_bytes == 64 ? 1 : 2) * vectors * lanes;
 };
 
 /// The offset of row r of a panel, for equidistant rows.
@@ -123,86 +126,190 @@ struct BlockSumRows {
   index_t step;
 };
 
-/// Cache lines that the next products read. They are prefetched a few at a time between the current
-/// products, because the processor has few outstanding loads.
+/// The values of a cache line.
+template <class T>
+inline constexpr index_t line_values = 64 / static_cast<index_t>(sizeof(T));
+
+/// Prefetches a cache line to read or (`Write`) to write it.
+template <bool Write = false, class T>
+inline void prefetch([[maybe_unused]] const T* at) {
+#if defined(__GNUC__)
+  __builtin_prefetch(at, Write ? 1 : 0);
+#endif
+}
+
+/// Cache lines that the next products read.
 template <class T>
 struct ReadAhead {
-  static constexpr index_t line = 64 / static_cast<index_t>(sizeof(T));
-
   const T* from          = nullptr;
   const index_t* offsets = nullptr;
   index_t count          = 0;
+};
+/// Prefetches them a few at a time between the current products, because the processor has few
+/// outstanding loads.
+template <class T>
+struct LinesAhead {
+  const T* from;
+  const index_t *next, *end;
+  index_t each;
 
-  /// Prefetches the part of rows [begin, end) of `rows`.
-  void ask(index_t begin, index_t end, index_t rows) const {
-#if defined(__GNUC__)
-    for (index_t i = begin * count / rows; i < end * count / rows; ++i)
-      __builtin_prefetch(from + offsets[i]);
-#endif
+  LinesAhead(const ReadAhead<T>& lines, index_t times)
+      : from(lines.from),
+        next(lines.offsets),
+        end(lines.offsets + lines.count),
+        each((lines.count + times - 1) / times) {}
+  void ask() {
+    for (index_t i = 0; i < each && next < end; ++i) prefetch(from + *next++);
+  }
+};
+/// The terms of products between two prefetches.
+template <class T>
+inline constexpr index_t terms_at_once = 2 * line_values<T>;
+
+/// The first operand of a product. Element (m, r) is begin[m / Tile::rows * piece + m % Tile::rows
+/// * row + term(r)]; Terms is EvenRows or ListedRows.
+template <class T, class Terms>
+struct LeftRows {
+  const T* begin;
+  index_t row, piece;
+  Terms term;
+
+  LeftRows(const T* values, index_t row_step, const Terms& terms)
+      : LeftRows(values, row_step, Tile<T>::rows * row_step, terms) {}
+  LeftRows(const T* values, index_t row_step, index_t piece_step, const Terms& terms)
+      : begin(values), row(row_step), piece(piece_step), term(terms) {}
+
+  const T* at(index_t m) const {
+    return begin + m / Tile<T>::rows * piece + m % Tile<T>::rows * row;
+  }
+  /// Prefetches the next terms_at_once terms of M rows, if they or the packed rows are contiguous.
+  template <int M>
+  void ask(index_t first, index_t r) const {
+    const T* const from = at(first) + term(r);
+    const index_t step  = row == 1 ? 2 * line_values<T> : row;
+    for (int i = 0; i < M; ++i) {
+      prefetch(from + i * step);
+      prefetch(from + i * step + line_values<T>);
+    }
   }
 };
 
-/// to[m][j] = sums[m][j] + a[m * a_row + a_offset[r]] * b[b_offset(r) + j] for r = 0, 1, ..., count
-/// - 1 in this order; M rows, j < Vectors * lanes. BlockSumRows add the products first.
-template <int M, int Vectors, class T, class Rows, class To>
-void multiply_add(const T* a, index_t a_row, const index_t* a_offset, const T* b,
-                  const Rows& b_offset, index_t count, const T* sums, const To& to) {
+/// The values of a packed piece: an odd number of lines, so that pieces are in different sets.
+template <class T>
+index_t piece_values(index_t terms) {
+  return (terms * Tile<T>::rows / line_values<T> | 1) * line_values<T> + 2 * line_values<T>;
+}
+template <class T>
+index_t packed_values(index_t rows, index_t terms) {
+  return (rows + Tile<T>::rows - 1) / Tile<T>::rows * piece_values<T>(terms);
+}
+
+/// Rows that packed_rows has packed.
+template <class T>
+LeftRows<T, EvenRows> packed_left(const T* packed, index_t terms) {
+  return {packed, 1, piece_values<T>(terms), EvenRows{Tile<T>::rows}};
+}
+
+/// Packs rows to pieces of a tile's rows, because terms that are far apart evict one another from
+/// the cache. Element (m, r) is from[m * row + offset[r]].
+template <class T>
+LeftRows<T, EvenRows> packed_rows(const T* from, index_t rows, index_t row, const index_t* offset,
+                                  index_t count, T* packed) {
+  constexpr int some  = Tile<T>::rows;
+  const index_t piece = piece_values<T>(count);
+  // A few pieces at a time: stores in sequence, and each line of a term is read once.
+  constexpr index_t pieces = 4;
+  const auto copy          = [&](index_t begin, index_t number) {
+    for (index_t r = 0; r < count; ++r) {
+      const T* const term = from + offset[r] + begin;
+      T* const to         = packed + begin / some * piece + r * some;
+      for (index_t i = 0; i < number; ++i)
+        std::memcpy(to + i * piece, term + i * some, some * sizeof(T));
+    }
+  };
+  index_t m = 0;
+  for (; row == 1 && m + pieces * some <= rows; m += pieces * some) copy(m, pieces);
+  for (; row == 1 && m + some <= rows; m += some) copy(m, 1);
+  for (; m < rows; ++m)
+    for (index_t r = 0; r < count; ++r)
+      packed[m / some * piece + r * some + m % some] = from[m * row + offset[r]];
+  return packed_left(packed, count);
+}
+
+/// to[m][j] = sums[m * sums_row + j] + a(m, r) * b[b_offset(r) + j] for r = 0, 1, ..., count - 1 in
+/// this order; M rows from `first` on, j < Vectors * lanes. BlockSumRows add the products
+/// first. Between the products it prefetches the rows that it writes, the next rows of a, and a
+/// part of `next`.
+template <int M, int Vectors, class T, class Terms, class Rows, class To>
+void multiply_add(index_t first, const LeftRows<T, Terms>& a, const T* b, const Rows& b_offset,
+                  index_t count, const T* sums, index_t sums_row, const To& to,
+                  LinesAhead<T>& next) {
   // Fold expressions instead of loops, so that compilers keep the array of sums in registers.
-  const auto row_of = [](auto i) { return i / Vectors; };
-  const auto at     = [](auto i) { return i % Vectors * Tile<T>::lanes; };
+  const auto row_of   = [](auto i) { return i / Vectors; };
+  const auto at       = [](auto i) { return i % Vectors * Tile<T>::lanes; };
+  const T* const left = a.at(first);
+  const T* const from = sums + first * sums_row;
+  T* const begin      = to.begin + first * to.step;
+  const index_t a_row = a.row;
+  const Terms a_term  = a.term;
   [&]<int... I, int... H>(std::integer_sequence<int, I...>, std::integer_sequence<int, H...>) {
     const auto earlier = [&](auto i) {
-      return *reinterpret_cast<const Lanes<T>*>(sums + row_of(i) * Tile<T>::columns + at(i));
+      return *reinterpret_cast<const Lanes<T>*>(from + row_of(i) * sums_row + at(i));
     };
     Lanes<T> s[] = {To::adds_block ? Lanes<T>{} : earlier(I)...};
-    for (index_t r = 0; r < count; ++r) {
-      const T *ar = a + a_offset[r], *br = b + b_offset(r);
-      const Lanes<T> bs[] = {*reinterpret_cast<const Lanes<T>*>(br + H * Tile<T>::lanes)...};
-      (add_product<T>(s[I], ar[row_of(I) * a_row], bs[I % Vectors]), ...);
+    for (index_t r0 = 0, end = 0; r0 < count; r0 = end) {
+      end = r0 + terms_at_once<T> < count ? r0 + terms_at_once<T> : count;
+      next.ask();
+      a.template ask<M>(first + M, r0);
+      for (index_t m = r0 / line_values<T>; m < r0 / line_values<T> + 2 && m < M; ++m)
+        (prefetch<true>(begin + m * to.step + H * Tile<T>::lanes), ...);
+      for (index_t r = r0; r < end; ++r) {
+        // a pointer for every third row: the rows between are at its address plus 1 or 2 steps,
+        // which needs no addition
+        const T* const ar[] = {left + a_term(r), left + a_term(r) + 3 * a_row,
+                               left + a_term(r) + 6 * a_row};
+        const T* const br   = b + b_offset(r);
+        const Lanes<T> bs[] = {*reinterpret_cast<const Lanes<T>*>(br + H * Tile<T>::lanes)...};
+        (add_product<T>(s[I], ar[row_of(I) / 3][row_of(I) % 3 * a_row], bs[I % Vectors]), ...);
+      }
     }
     if constexpr (To::adds_block) ((s[I] += earlier(I)), ...);
-    ((*reinterpret_cast<Lanes<T>*>(to.begin + row_of(I) * to.step + at(I)) = s[I]), ...);
+    ((*reinterpret_cast<Lanes<T>*>(begin + row_of(I) * to.step + at(I)) = s[I]), ...);
   }
   (std::make_integer_sequence<int, M * Vectors>(), std::make_integer_sequence<int, Vectors>());
 }
 
-/// The same for any number of rows.
-template <int Vectors, class T, class Rows, class To>
-void multiply_add_blocks(index_t rows, const T* a, index_t a_row, const index_t* a_offset,
-                         const T* b, const Rows& b_offset, index_t count, const T* sums,
-                         const To& to, const ReadAhead<T>& next) {
-  constexpr int block = Tile<T>::rows, columns = Tile<T>::columns;
+/// Calls use(number of vectors), a compile-time number, for values of up to Most vectors.
+template <class T, int Most, int Vectors = 1, class Use>
+void with_vectors(index_t values, const Use& use) {
+  if constexpr (Vectors < Most) {
+    if (values > Vectors * Tile<T>::lanes) return with_vectors<T, Most, Vectors + 1>(values, use);
+  }
+  use(std::integral_constant<int, Vectors>());
+}
+
+/// The same for any number of rows and the first `used` columns of a panel; other columns may be
+/// unchanged.
+template <class T, class Terms, class Rows, class To>
+void multiply_add_rows(index_t rows, index_t used, const LeftRows<T, Terms>& a, const T* b,
+                       const Rows& b_offset, index_t count, const T* sums, index_t sums_row,
+                       const To& to, const ReadAhead<T>& next = {}) {
+  constexpr int block = Tile<T>::rows, vectors = Tile<T>::vectors, width = vectors * Tile<T>::lanes;
+  const index_t tiles = (rows + block - 1) / block * ((used + width - 1) / width),
+                steps = (count + terms_at_once<T> - 1) / terms_at_once<T>;
+  LinesAhead<T> ahead(next, tiles * steps + 1);
   const auto some = [&](index_t m, auto n) {
-    next.ask(m, m + n(), rows);
-    multiply_add<n(), Vectors>(a + m * a_row, a_row, a_offset, b, b_offset, count,
-                               sums + m * columns, To{to.begin + m * to.step, to.step});
+    for (index_t c = 0; c < used; c += width)
+      with_vectors<T, vectors>(used - c, [&](auto v) {
+        multiply_add<n(), v()>(m, a, b + c, b_offset, count, sums + c, sums_row,
+                               To{to.begin + c, to.step}, ahead);
+      });
   };
   index_t m = 0;
   for (; m + block <= rows; m += block) some(m, std::integral_constant<int, block>());
+  for (; m + 4 <= rows; m += 4) some(m, std::integral_constant<int, 4>());
   for (; m + 2 <= rows; m += 2) some(m, std::integral_constant<int, 2>());
   for (; m < rows; ++m) some(m, std::integral_constant<int, 1>());
-}
-
-/// The same, of which only the first `used` columns are needed; the others may be unchanged.
-template <class T, class Rows, class To>
-void multiply_add_rows(index_t rows, index_t used, const T* a, index_t a_row,
-                       const index_t* a_offset, const T* b, const Rows& b_offset, index_t count,
-                       const T* sums, const To& to, const ReadAhead<T>& next = {}) {
-  static_assert(Tile<T>::vectors == 3, "each number of vectors has its case");
-  if (used > 2 * Tile<T>::lanes)
-    multiply_add_blocks<3>(rows, a, a_row, a_offset, b, b_offset, count, sums, to, next);
-  else if (used > Tile<T>::lanes)
-    multiply_add_blocks<2>(rows, a, a_row, a_offset, b, b_offset, count, sums, to, next);
-  else
-    multiply_add_blocks<1>(rows, a, a_row, a_offset, b, b_offset, count, sums, to, next);
-}
-/// The same in place: the results replace the sums.
-template <class T, class Rows>
-void multiply_add_rows(index_t rows, index_t used, const T* a, index_t a_row,
-                       const index_t* a_offset, const T* b, const Rows& b_offset, index_t count,
-                       T* sums) {
-  multiply_add_rows(rows, used, a, a_row, a_offset, b, b_offset, count, sums,
-                    SumRows<T>{sums, Tile<T>::columns});
 }
 
 /// Interleaves lines of values: transposes as many lines as a vector of 16 bytes has values.
@@ -218,6 +325,20 @@ struct Interleaved {
 #endif
     for (; i < length; ++i)
       for (int l = 0; l < lines; ++l) to[i * step + l] = from[l][i];
+  }
+
+  /// to[l * step + i] = from[i * lines + l] for i < length.
+  static void divide(const T* from, index_t length, T* to, index_t step) {
+    index_t i = 0;
+#if defined(__SSE2__)
+    for (; i + lines <= length; i += lines) {
+      const T* of[lines];
+      for (int l = 0; l < lines; ++l) of[l] = from + (i + l) * lines;
+      square(of, 0, to + i, step);
+    }
+#endif
+    for (; i < length; ++i)
+      for (int l = 0; l < lines; ++l) to[l * step + i] = from[i * lines + l];
   }
 
 #if defined(__SSE2__)

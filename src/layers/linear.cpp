@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "device_linear.hpp"
+#include "input_runs.hpp"
 #include "lanes.hpp"
 #include "launch.hpp"
 #include "product.hpp"
@@ -15,8 +16,9 @@ namespace shard::impl {
 /// each tile's b into a panel, whatever the strides, and uses the panel for all rows.
 template <class T>
 struct ProductTiles {
-  static constexpr int columns = Tile<T>::columns, max_rows = 512, least_rows = 64, max_tiles = 4,
-                       most_tiles = 8, panel_rows = 128, group = 8;
+  static constexpr int columns = Tile<T>::columns, max_rows = 512, least_rows = 64,
+                       max_tiles = 192 / columns, panel_rows = 128, group = 8,
+                       max_lines = 8 * columns;
   Product<T> p;
   index_t block, row_blocks, tiles, together;
 
@@ -25,9 +27,10 @@ struct ProductTiles {
       : p(product),
         block(max_rows),
         tiles((product.columns + columns - 1) / columns),
-        together(p.rows < max_rows ? std::min<index_t>(most_tiles, max_tiles * max_rows /
-                                                                       std::max<index_t>(p.rows, 1))
-                                   : max_tiles) {
+        together(p.rows < max_rows
+                     ? std::min<index_t>(2 * max_tiles,
+                                         max_tiles * max_rows / std::max<index_t>(p.rows, 1))
+                     : max_tiles) {
     const auto blocks = [this] { return (p.rows + block - 1) / block; };
     const auto few    = [&] { return (tiles + together - 1) / together * blocks() < 4 * threads; };
     while (together > 1 && few()) together /= 2;
@@ -40,13 +43,11 @@ struct ProductTiles {
   void operator()(index_t item) const {
     const index_t tile0 = item / row_blocks * together, row0 = item % row_blocks * block;
     const index_t some = std::min(together, tiles - tile0), rows = std::min(block, p.rows - row0);
-    const index_t packed_values    = (rows + Tile<T>::rows) * panel_rows;
-    constexpr index_t panel_values = panel_rows * columns;
-    T* const packed = scratch_values<T>(packed_values + some * (rows * columns + panel_values));
-    T* const panels = packed + packed_values;
-    T* const sums   = panels + some * panel_values;
-    const bool contiguous = are_contiguous(p.b_column, tile0, some);
-    index_t a_offset[panel_rows], b_term[panel_rows], column[columns];
+    const index_t of_rows = packed_values<T>(rows, panel_rows);
+    T* const packed       = scratch_values<T>(of_rows + some * rows * columns);
+    T* const sums         = packed + of_rows;
+    alignas(vector_bytes) T panel[panel_rows * columns] = {};
+    index_t a_offset[panel_rows], b_term[panel_rows], column[columns], lines[max_lines];
     for (index_t t = 0; t < some; ++t)
       for (index_t i = 0; i < rows; ++i)
         std::fill_n(sums + (t * rows + i) * columns, columns,
@@ -57,22 +58,26 @@ struct ProductTiles {
         a_offset[r] = p.a_term.at(r0 + r);
         b_term[r]   = p.b_term.at(r0 + r);
       }
-      const bool packs = p.a_row == 1 && !are_even(a_offset, terms, 1);
-      if (packs) pack_columns(row0, rows, a_offset, terms, packed);
-      if (contiguous) pack_rows(b_term, terms, tile0, some, panels);
+      const T* const first  = p.a + row0 * p.a_row;
+      const bool contiguous = are_even(a_offset, terms, 1);
+      const LeftRows<T, EvenRows> a =
+          contiguous ? LeftRows<T, EvenRows>(first + a_offset[0], p.a_row, EvenRows{1})
+                     : packed_rows(first, rows, p.a_row, a_offset, terms, packed);
       for (index_t t = 0; t < some; ++t) {
-        const index_t count = columns_of(tile0 + t);
+        const index_t count = list(p.b_column, tile0 + t, column);
         T* const to         = sums + t * rows * columns;
-        T* const panel      = panels + t * panel_values;
-        if (!contiguous) {
-          list(p.b_column, tile0 + t, column);
-          pack(b_term, terms, column, count, panel);
-        }
-        if (packs)
-          multiply_packed(rows, count, packed, a_offset, panel, terms, to);
-        else
-          multiply_add_rows(rows, count, p.a + row0 * p.a_row, p.a_row, a_offset, panel,
-                            EvenRows{columns}, terms, to, BlockSumRows<T>{to, columns});
+        pack(b_term, terms, column, count, panel);
+        // the next tile's lines, or those of the next terms of the first tile
+        const bool last             = t + 1 == some;
+        const index_t columns_ahead = list(p.b_column, tile0 + (last ? 0 : t + 1), column),
+                      terms_ahead =
+                          last ? std::min<index_t>(panel_rows, p.terms - r0 - terms) : terms;
+        if (last)
+          for (index_t r = 0; r < terms_ahead; ++r) b_term[r] = p.b_term.at(r0 + terms + r);
+        const ReadAhead<T> next{p.b, lines,
+                                list_lines(b_term, terms_ahead, column, columns_ahead, lines)};
+        multiply_add_rows(rows, count, a, panel, EvenRows{columns}, terms, to, columns,
+                          BlockSumRows<T>{to, columns}, next);
       }
     }
     if (p.c_row != 1 && are_contiguous(p.c_column, tile0, some)) {
@@ -99,7 +104,7 @@ struct ProductTiles {
   index_t columns_of(index_t tile) const {
     return std::min<index_t>(columns, p.columns - tile * columns);
   }
-  /// Whether the columns of some tiles are contiguous. Rows of all tiles are then read and written
+  /// Whether the columns of some tiles are contiguous. Rows of all tiles are then written
   /// at once: each row may be on a page of its own.
   bool are_contiguous(const Offsets& offsets, index_t tile0, index_t some) const {
     const index_t first = tile0 * columns, last = std::min(first + some * columns, p.columns) - 1;
@@ -108,15 +113,6 @@ struct ProductTiles {
       if (offsets.at(j + 1) - offsets.at(j) != 1) return false;
     return true;
   }
-  /// panels[t][r * columns + j] = b(r, t * columns + j) for contiguous columns.
-  void pack_rows(const index_t* term, index_t terms, index_t tile0, index_t some, T* panels) const {
-    const T* const first = p.b + p.b_column.at(tile0 * columns);
-    for (index_t r = 0; r < terms; ++r)
-      for (index_t t = 0; t < some; ++t)
-        std::copy_n(first + term[r] + t * columns, columns_of(tile0 + t),
-                    panels + (t * panel_rows + r) * columns);
-  }
-
   /// Lists the offsets of a tile's columns. Returns their number.
   index_t list(const Offsets& offsets, index_t tile, index_t* column) const {
     const index_t first = tile * columns, count = std::min<index_t>(columns, p.columns - first);
@@ -124,33 +120,28 @@ struct ProductTiles {
     return count;
   }
 
-  /// Packs an `a` with contiguous columns in pieces of a tile's rows, because lines that are far
-  /// apart evict one another from the cache. Sets a_offset to the offsets in a piece.
-  void pack_columns(index_t row0, index_t rows, index_t* a_offset, index_t terms, T* packed) const {
-    constexpr int some = Tile<T>::rows;
-    for (index_t r = 0; r < terms; ++r) {
-      const T* const from = p.a + row0 + a_offset[r];
-      index_t i           = 0;
-      for (; i + some <= rows; i += some)
-        for (int m = 0; m < some; ++m) packed[i * terms + r * some + m] = from[i + m];
-      for (index_t m = i; m < rows; ++m) packed[i * terms + r * some + m - i] = from[m];
-      a_offset[r] = r * some;
-    }
-  }
-  void multiply_packed(index_t rows, index_t count, const T* packed, const index_t* a_offset,
-                       const T* panel, index_t terms, T* sums) const {
-    constexpr int some = Tile<T>::rows;
-    for (index_t i = 0; i < rows; i += some)
-      multiply_add_rows(std::min<index_t>(some, rows - i), count, packed + i * terms, 1, a_offset,
-                        panel, EvenRows{columns}, terms, sums + i * columns,
-                        BlockSumRows<T>{sums + i * columns, columns});
+  /// Lists the cache lines of a part of b that pack reads. Returns their number.
+  static index_t list_lines(const index_t* term, index_t terms, const index_t* column,
+                            index_t count, index_t* lines) {
+    index_t n            = 0;
+    const bool rows      = are_even(column, count, 1);  // contiguous ones, else columns
+    const index_t number = rows ? terms : count, length = rows ? count : terms;
+    for (index_t i = 0; i < number && terms > 0; ++i)
+      for (index_t at = 0; at < length && n < max_lines; at += line_values<T>)
+        lines[n++] = rows ? term[i] + column[at] : term[at] + column[i];
+    return n;
   }
 
   /// panel[r * columns + j] = b(r, j)
   void pack(const index_t* term, index_t terms, const index_t* column, index_t count,
             T* panel) const {
     constexpr int lines = Interleaved<T>::lines;
-    index_t j           = 0;
+    if (are_even(column, count, 1)) {
+      for (index_t r = 0; r < terms; ++r)
+        copy_run(p.b + term[r] + column[0], count, panel + r * columns);
+      return;
+    }
+    index_t j = 0;
     if (are_even(term, terms, 1))
       for (; j + lines <= count; j += lines) {
         const T* from[lines];
@@ -165,8 +156,13 @@ struct ProductTiles {
   void store(const T* sums, index_t rows, T* to, const index_t* column, index_t count) const {
     constexpr int lines = Interleaved<T>::lines;
     if (p.c_row != 1) {
+      const bool line = are_even(column, count, 1);
       for (index_t i = 0; i < rows; ++i)
-        for (index_t j = 0; j < count; ++j) put(to[i * p.c_row + column[j]], sums[i * columns + j]);
+        if (line)
+          put_row(to + i * p.c_row + column[0], sums + i * columns, count);
+        else
+          for (index_t j = 0; j < count; ++j)
+            put(to[i * p.c_row + column[j]], sums[i * columns + j]);
       return;
     }
     const index_t step = count > 1 ? column[1] - column[0] : 0;
@@ -203,7 +199,7 @@ struct ProductTiles {
 /// lines, over all rows. Sums are double, because there may be many rows.
 template <class T>
 struct RowSums {
-  static constexpr int width = 16;
+  static constexpr int width = 64;
   T* sums;
   index_t step;
   TensorRows<const T> in;

@@ -9,13 +9,18 @@
 
 namespace shard::impl {
 
-/// Memory of the calling host thread for `count` values. The thread's next call uses the same
-/// memory.
+/// Memory of the calling host thread for `count` values, from the begin of a cache line. The
+/// thread's next call uses the same memory.
 template <class T>
 T* scratch_values(index_t count) {
-  thread_local std::vector<T> values;
-  if (static_cast<index_t>(values.size()) < count) values.resize(static_cast<std::size_t>(count));
-  return values.data();
+  struct alignas(64) Line {
+    T values[64 / sizeof(T)];
+  };
+  constexpr index_t each = 64 / static_cast<index_t>(sizeof(T));
+  thread_local std::vector<Line> lines;
+  const auto needed = static_cast<std::size_t>((count + each - 1) / each);
+  if (lines.size() < needed) lines.resize(needed);
+  return reinterpret_cast<T*>(lines.data());
 }
 
 }  // namespace shard::impl

@@ -284,8 +284,8 @@ struct GroupedAttention {
     bias.sum_heads  = heads;
     bias.of_a_type  = of_a_type;
     bias.tokens     = n;
-    // enough of them for many threads; they cost memory
-    bias.chunks = std::clamp<index_t>(256 / std::max<index_t>(table.types * heads, 1), 1, 32);
+    // enough of them for many threads; they cost memory and the time to sum them
+    bias.chunks = std::clamp<index_t>(64 / std::max<index_t>(table.types * heads, 1), 1, 16);
     bias.chunks = std::min(bias.chunks, state.out.extent(0) * of_a_type);
     bias.values =
         View("shard::attention bias", static_cast<std::size_t>(table.types * table.heads * n * n));
@@ -433,18 +433,13 @@ struct GroupedAttention {
     const ScoreBias<const T> bias = state.bias.added();
     if constexpr (WantBias || WantQ || WantK)
       Kernels::products(space, state.sums.data(), dy, owned_input(state.out), a);
-    if constexpr (WantBias || WantQ) {
-      Block<T> to_q;
-      BiasSums<T> to_bias;
-      if constexpr (WantQ) to_q = owned_block(local(dq));
-      if constexpr (WantBias) to_bias = state.bias.gradient();
-      Kernels::pullback_queries(space, to_q, to_bias, state.sums.data(), dy, qkv, a, bias, true);
-    }
-    Block<T> to_k, to_v;
+    Block<T> to_q, to_k, to_v;
+    BiasSums<T> to_bias;
+    if constexpr (WantQ) to_q = owned_block(local(dq));
     if constexpr (WantK) to_k = owned_block(local(dk));
     if constexpr (WantV) to_v = owned_block(local(dv));
-    if constexpr (WantK || WantV)
-      Kernels::pullback_keys(space, to_k, to_v, state.sums.data(), dy, qkv, a, bias, true);
+    if constexpr (WantBias) to_bias = state.bias.gradient();
+    Kernels::pullback(space, to_q, to_k, to_v, to_bias, state.sums.data(), dy, qkv, a, bias);
   }
 };
 

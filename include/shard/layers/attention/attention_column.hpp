@@ -114,10 +114,7 @@ struct ColumnAttention {
       if constexpr (is_wanted_v<DK>) to_k = impl::owned_block(impl::local(dk));
       if constexpr (is_wanted_v<DV>) to_v = impl::owned_block(impl::local(dv));
       Kernels::products(space, state.sums.data(), of_y, impl::owned_input(state.out), a);
-      if constexpr (is_wanted_v<DQ>)
-        Kernels::pullback_queries(space, to_q, {}, state.sums.data(), of_y, qkv, a, {}, true);
-      if constexpr (is_wanted_v<DK> || is_wanted_v<DV>)
-        Kernels::pullback_keys(space, to_k, to_v, state.sums.data(), of_y, qkv, a, {}, true);
+      Kernels::pullback(space, to_q, to_k, to_v, {}, state.sums.data(), of_y, qkv, a, {});
     }
   }
 

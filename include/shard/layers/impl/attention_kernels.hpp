@@ -129,6 +129,12 @@ struct AttentionKernels : RequireLayerKernels<Space> {
   /// Sets the second half of `sums`: for each query and head the product of dy and out.
   static void products(const Space& space, double* sums, const Block<const T>& dy,
                        const Block<const T>& out, const AttentionShape& shape);
+  /// Sets dq, dk, dv and the sums of the scores' gradients, where all keys are in one block; needs
+  /// `products`. A block or sums without memory aren't wanted.
+  static void pullback(const Space& space, const Block<T>& dq, const Block<T>& dk,
+                       const Block<T>& dv, const BiasSums<T>& bias_sums, const double* sums,
+                       const Block<const T>& dy, const Block<const T> (&qkv)[3],
+                       const AttentionShape& shape, const ScoreBias<const T>& bias);
   /// dq += ..., the keys in ascending order, and sets the sums of the scores' gradients; needs
   /// `products`. A block or sums without memory aren't wanted.
   static void pullback_queries(const Space& space, const Block<T>& dq, const BiasSums<T>& bias_sums,
