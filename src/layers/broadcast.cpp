@@ -125,7 +125,13 @@ struct ProductSumsRows {
         else
           add_row(lanes, count, term);
       };
-      if (row.x == nullptr)
+      const auto real       = [](T v) { return static_cast<double>(v); };
+      const bool contiguous = row.a_step == 1 && (row.x == nullptr || row.x_step == 1);
+      if (contiguous && row.x != nullptr)
+        add_each([p = row.a, q = row.x, real](index_t i) { return real(p[i]) * real(q[i]); });
+      else if (contiguous)
+        add_each([p = row.a, real](index_t i) { return real(p[i]); });
+      else if (row.x == nullptr)
         add_each([&](index_t i) { return row.value(i); });
       else
         add_each([&](index_t i) { return row.product(i); });
