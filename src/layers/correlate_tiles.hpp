@@ -27,7 +27,7 @@ struct CorrelateTiles : Correlation<T, Transposed, Window> {
   static constexpr index_t few_rows = 64, few_rows_of_a_tap = 16;
   /// A strip has about so many cells: its sums and the weights of a block of terms are in the
   /// second-level cache.
-  static constexpr index_t max_rows = 1024 / static_cast<index_t>(sizeof(T)), strip_cells = 192,
+  static constexpr index_t max_rows = 1024 / static_cast<index_t>(sizeof(T)), strip_cells = 384,
                            max_together = strip_cells / columns;
 
   index_t rows_at_once, row_blocks, together, pieces, tiles;
@@ -48,7 +48,7 @@ struct CorrelateTiles : Correlation<T, Transposed, Window> {
     pieces   = (cells[2] + columns - 1) / columns;
     tiles    = by_lines ? cells[0] * cells[1] * pieces
                         : (cells[0] * cells[1] * cells[2] + columns - 1) / columns;
-    together = out_per_group > few_rows ? max_together : std::max<index_t>(1, max_together / 4);
+    together = out_per_group > few_rows ? max_together : std::max<index_t>(1, max_together / 8);
     const auto cut = [this](index_t rows) {
       row_blocks   = std::max<index_t>(1, (out_per_group + rows - 1) / rows);
       rows_at_once = (out_per_group + row_blocks - 1) / row_blocks;

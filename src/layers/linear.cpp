@@ -17,7 +17,7 @@ namespace shard::impl {
 template <class T>
 struct ProductTiles {
   static constexpr int columns = Tile<T>::columns, max_rows = 512, least_rows = 64,
-                       max_tiles = 192 / columns, panel_rows = 128, group = 8,
+                       max_tiles = 576 / columns, panel_rows = 128, group = 8,
                        max_lines = 8 * columns;
   Product<T> p;
   index_t block, row_blocks, tiles, together;

@@ -396,6 +396,45 @@ TEST(attention, BitsOfSharedHeadsAreTheSameOnEveryMesh) {
   });
 }
 
+/// More tokens than a block or a chunk has, and more features than a block of terms.
+TEST(attention, LargeWindowsAndWideHeads) {
+  const std::array<index_t, 4> n{1, 4, 14, 27}, wide{1, 150, 5, 9};
+  check<double, Right>(WindowAttention<13, 13>{.heads = 2}, n, same_window<4>(n, {13, 13}), 1);
+  check<float, Right>(WindowAttention<13, 13>{.heads = 1, .shift = {3, 5}, .masked = true}, n,
+                      same_window<4>(n, {13, 13}, {3, 5}, {true, true}), 1);
+  check<double, Right>(WindowAttention<4, 5>{.heads = 1}, wide, same_window<4>(wide, {4, 5}), 1);
+}
+
+/// All gradients at once come from one pass, some of them from two.
+TEST(attention, GradientsHaveTheSameBitsWhicheverAreWanted) {
+  using F = OutputOf<float, 2>;
+  Random random(seed());
+  const std::array<index_t, 4> n{1, 24, 21, 19}, nk{1, 12, 21, 19};
+  const WindowAttention<10, 10> layer{.heads = 4, .key_heads = 2};
+  const Grid mesh(MPI_COMM_SELF, {1, 1});
+  const auto field = [&](const std::array<index_t, 4>& extents) {
+    std::array<Partition, 4> whole;
+    for (std::size_t d = 0; d < 4; ++d) whole[d] = Partition::balanced(extents[d], 1);
+    const F f("f", mesh, whole);
+    scatter(f, random_world(extents, random));
+    return f;
+  };
+  const F q = field(n), y = field(n), dy = field(n), dq = field(n), dq_alone = field(n),
+          k = field(nk), v = field(nk), dk = field(nk), dv = field(nk), dk_alone = field(nk),
+          dv_alone = field(nk);
+  auto state       = layer.state(q);
+  layer.apply(Space(), state, y, q, k, v);
+  layer.pullback(Space(), state, dq, dk, dv, dy, q, k, v);
+  layer.pullback(Space(), state, dq_alone, not_wanted, not_wanted, dy, q, k, v);
+  layer.pullback(Space(), state, not_wanted, dk_alone, dv_alone, dy, q, k, v);
+  const auto different = [](const F& a, const F& b) {
+    return different_bits(gathered(a, MPI_COMM_SELF).v, gathered(b, MPI_COMM_SELF).v);
+  };
+  EXPECT_EQ(different(dq, dq_alone), 0);
+  EXPECT_EQ(different(dk, dk_alone), 0);
+  EXPECT_EQ(different(dv, dv_alone), 0);
+}
+
 /// What is sent: nothing where windows fit; once round for a ring; nothing for what isn't wanted.
 TEST(attention, messages) {
   const ScopedVariable by_messages("SHARD_TRANSPORT", "mpi"), unchecked("SHARD_CHECK", "0");

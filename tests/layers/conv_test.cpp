@@ -101,6 +101,16 @@ TEST(conv, groups_layouts_and_value_types) {
 
 /// The rows of table 1.4 (16 rows over 2 ranks unless said): those that the original gets right and
 /// those that it gets wrong.
+/// More than a panel of terms, several tiles in a work item, and enough rows to share packed
+/// inputs.
+TEST(conv, ManyChannelsAndTaps) {
+  check<double, Conv<Kernel<1, 1>>, Zero, Zero>({{1, 140, 6, 37}, 90, 1, true});
+  check<double, Conv<Kernel<3, 3>, Padding<1, 1>>, Zero, Periodic>({{1, 17, 6, 75}, 70, 1, true});
+  check<double, Conv<Kernel<12, 12>, Stride<4, 4>, Padding<4, 4>>, Zero, Periodic>(
+      {{1, 2, 24, 60}, 5, 1, true});
+  check<float, Conv<Kernel<4, 4>, Stride<4, 4>>, Zero, Zero>({{1, 3, 12, 100}, 70, 1, true});
+}
+
 template <int K, int S, int P, int D = 1, class B = Zero>
 void check_row(index_t rows = 16) {
   SCOPED_TRACE("kernel " + std::to_string(K) + ", stride " + std::to_string(S) + ", padding " +
