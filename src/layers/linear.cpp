@@ -17,8 +17,8 @@ namespace shard::impl {
 template <class T>
 struct ProductTiles {
   static constexpr int columns = Tile<T>::columns, max_rows = 512, least_rows = 64,
-                       max_tiles = 576 / columns, panel_rows = 128, group = 8,
-                       max_lines = 8 * columns;
+                       max_tiles = 576 / columns, packed_tiles = 384 / columns, panel_rows = 128,
+                       group = 8, max_lines = 8 * columns;
   Product<T> p;
   index_t block, row_blocks, tiles, together;
 
@@ -27,10 +27,7 @@ struct ProductTiles {
       : p(product),
         block(max_rows),
         tiles((product.columns + columns - 1) / columns),
-        together(p.rows < max_rows
-                     ? std::min<index_t>(2 * max_tiles,
-                                         max_tiles * max_rows / std::max<index_t>(p.rows, 1))
-                     : max_tiles) {
+        together(are_contiguous(p.b_column, 0, tiles) ? packed_tiles : max_tiles) {
     const auto blocks = [this] { return (p.rows + block - 1) / block; };
     const auto few    = [&] { return (tiles + together - 1) / together * blocks() < 4 * threads; };
     while (together > 1 && few()) together /= 2;
@@ -43,10 +40,15 @@ struct ProductTiles {
   void operator()(index_t item) const {
     const index_t tile0 = item / row_blocks * together, row0 = item % row_blocks * block;
     const index_t some = std::min(together, tiles - tile0), rows = std::min(block, p.rows - row0);
-    const index_t of_rows = packed_values<T>(rows, panel_rows);
-    T* const packed       = scratch_values<T>(of_rows + some * rows * columns);
-    T* const sums         = packed + of_rows;
-    alignas(vector_bytes) T panel[panel_rows * columns] = {};
+    const index_t of_rows          = packed_values<T>(rows, panel_rows);
+    constexpr index_t panel_values = panel_rows * columns;
+    // a row of contiguous columns is packed for all tiles at once
+    const bool contiguous = are_contiguous(p.b_column, tile0, some);
+    const index_t panels  = contiguous ? some : 1;
+    T* const packed = scratch_values<T>(of_rows + panels * panel_values + some * rows * columns);
+    T* const panel  = packed + of_rows;
+    T* const sums   = panel + panels * panel_values;
+    if (p.columns % columns != 0) std::fill_n(panel, panels * panel_values, T(0));
     index_t a_offset[panel_rows], b_term[panel_rows], column[columns], lines[max_lines];
     for (index_t t = 0; t < some; ++t)
       for (index_t i = 0; i < rows; ++i)
@@ -58,11 +60,20 @@ struct ProductTiles {
         a_offset[r] = p.a_term.at(r0 + r);
         b_term[r]   = p.b_term.at(r0 + r);
       }
-      const T* const first  = p.a + row0 * p.a_row;
-      const bool contiguous = are_even(a_offset, terms, 1);
+      const T* const first = p.a + row0 * p.a_row;
       const LeftRows<T, EvenRows> a =
-          contiguous ? LeftRows<T, EvenRows>(first + a_offset[0], p.a_row, EvenRows{1})
-                     : packed_rows(first, rows, p.a_row, a_offset, terms, packed);
+          are_even(a_offset, terms, 1)
+              ? LeftRows<T, EvenRows>(first + a_offset[0], p.a_row, EvenRows{1})
+              : packed_rows(first, rows, p.a_row, a_offset, terms, packed);
+      if (contiguous) {
+        pack_rows(b_term, terms, tile0, some, panel);
+        for (index_t t = 0; t < some; ++t) {
+          T* const to = sums + t * rows * columns;
+          multiply_add_rows(rows, columns_of(tile0 + t), a, panel + t * panel_values,
+                            EvenRows{columns}, terms, to, columns, BlockSumRows<T>{to, columns});
+        }
+        continue;
+      }
       for (index_t t = 0; t < some; ++t) {
         const index_t count = list(p.b_column, tile0 + t, column);
         T* const to         = sums + t * rows * columns;
@@ -104,8 +115,8 @@ struct ProductTiles {
   index_t columns_of(index_t tile) const {
     return std::min<index_t>(columns, p.columns - tile * columns);
   }
-  /// Whether the columns of some tiles are contiguous. Rows of all tiles are then written
-  /// at once: each row may be on a page of its own.
+  /// Whether the columns of some tiles are contiguous. Rows of all tiles are then read and
+  /// written at once: each row may be on a page of its own.
   bool are_contiguous(const Offsets& offsets, index_t tile0, index_t some) const {
     const index_t first = tile0 * columns, last = std::min(first + some * columns, p.columns) - 1;
     if (offsets.dims == 1) return offsets.stride[0] == 1;
@@ -113,6 +124,15 @@ struct ProductTiles {
       if (offsets.at(j + 1) - offsets.at(j) != 1) return false;
     return true;
   }
+  /// panels[t][r * columns + j] = b(r, t * columns + j) for contiguous columns.
+  void pack_rows(const index_t* term, index_t terms, index_t tile0, index_t some, T* panels) const {
+    const T* const first = p.b + p.b_column.at(tile0 * columns);
+    for (index_t r = 0; r < terms; ++r)
+      for (index_t t = 0; t < some; ++t)
+        std::copy_n(first + term[r] + t * columns, columns_of(tile0 + t),
+                    panels + (t * panel_rows + r) * columns);
+  }
+
   /// Lists the offsets of a tile's columns. Returns their number.
   index_t list(const Offsets& offsets, index_t tile, index_t* column) const {
     const index_t first = tile * columns, count = std::min<index_t>(columns, p.columns - first);
