@@ -251,7 +251,7 @@ KOKKOS_FORCEINLINE_FUNCTION T tanh_fit(T x) {
   using B         = FloatBits<T>;
   const T y       = not_below(T(-2) * magnitude(x), T(64));  // beyond, it is 1
   const T shifted = multiplied_and_added(B::round, y, B::log2_e), n = shifted - B::round;
-  const T r = multiplied_and_added(multiplied_and_added(y, -n, B::ln_2_high), -n, B::ln_2_low);
+  const T r     = multiplied_and_added(multiplied_and_added(y, -n, B::ln_2_high), -n, B::ln_2_low);
   const T power = power_of_two(shifted);
   const T e     = multiplied_and_added(power - T(1), power, r * exp_factor(r));
   const T size  = -e / (T(2) + e);

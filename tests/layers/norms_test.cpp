@@ -502,9 +502,9 @@ TEST(norms, bits_of_the_plain_loop) {
         const double pivot =
             in_lanes(plain.x, e, c, 1, [](double sum, double v) { return sum + v; }) /
             static_cast<double>(n[3]);
-        const double off = in_lanes(plain.x, e, c, n[2],
-                                    [&](double sum, double v) { return sum + (v - pivot); }) /
-                           cells;
+        const double off =
+            in_lanes(plain.x, e, c, n[2], [&](double sum, double v) { return sum + (v - pivot); }) /
+            cells;
         const double squares = in_lanes(plain.x, e, c, n[2], [&](double sum, double v) {
           return multiply_add(sum, v - pivot, v - pivot);
         });

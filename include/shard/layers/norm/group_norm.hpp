@@ -19,9 +19,9 @@ namespace shard {
 /// number of points of a group. A tangent: two sums in one collective.
 ///
 /// For each batch entry and channel, a host sums x - p and (x - p)^2 in sum_lanes interleaved sums,
-/// p the mean of the first row: the rows of four quarters in turn, sum_lanes columns at a time, then
-/// the rows that are left. Mean and sum of squared differences follow. With weights of rows it sums
-/// x and then the differences from the mean, over ascending rows. Owned channels are merged in
+/// p the mean of the first row: the rows of four quarters in turn, sum_lanes columns at a time,
+/// then the rows that are left. Mean and sum of squared differences follow. With weights of rows it
+/// sums x and then the differences from the mean, over ascending rows. Owned channels are merged in
 /// ascending order, then ranks.
 struct GroupNorm : NormLayer<GroupNorm> {
   index_t groups   = 1;     ///< groups of channels
