@@ -20,8 +20,7 @@
 /// are the columns of all tiles, against all tokens of the other side, the rows, a chunk at a time.
 /// Features are gathered as they are stored, a line of tokens for each feature, so that nothing is
 /// transposed: scores (row, column) are the product of the rows' and the columns' lines, and the
-/// sums (feature, column) that of the rows' lines and the weights. There is no matrix of all
-/// scores.
+/// sums (feature, column) that of the rows' lines and the weights. Scores are kept for one chunk.
 
 namespace shard::impl {
 
