@@ -2,6 +2,8 @@
 #ifndef SHARD_SRC_LAYERS_NORM_ROWS_HPP
 #define SHARD_SRC_LAYERS_NORM_ROWS_HPP
 
+#include <type_traits>
+
 #include "launch.hpp"
 #include "norm_slope.hpp"
 #include "row_sums.hpp"
@@ -95,10 +97,16 @@ struct NormMomentsRows {
     double shift[sum_lanes] = {}, sum[sum_lanes] = {}, squares[sum_lanes] = {};
     if (count > 0) add_row(shift, x.end[2], Difference{&x.at(n, c, 0, 0, 0), step, 0.0});
     const double pivot    = count > 0 ? add_lanes(shift) / static_cast<double>(x.end[2]) : 0.0;
-    const index_t quarter = step == 1 ? x.end[1] / streams : 0;
+    const index_t quarter = x.end[1] / streams;
     for (index_t z = 0; z < x.end[0]; ++z) {
-      for (index_t y = 0; y < quarter; ++y)
-        add_streams(&x.at(n, c, z, y, 0), quarter * x.stride[3], pivot, sum, squares);
+      for (index_t y = 0; y < quarter; ++y) {
+        const T* const first = &x.at(n, c, z, y, 0);
+        const index_t apart  = quarter * x.stride[3];
+        if (step == 1)
+          add_streams(std::integral_constant<index_t, 1>(), first, apart, pivot, sum, squares);
+        else
+          add_streams(step, first, apart, pivot, sum, squares);
+      }
       for (index_t y = streams * quarter; y < x.end[1]; ++y) {
         const T* const row = &x.at(n, c, z, y, 0);
         add_row(sum, x.end[2], Difference{row, step, pivot});
@@ -113,24 +121,25 @@ struct NormMomentsRows {
   }
 
   /// Adds rows that are `apart`, a few values of each in turn, because one stream of loads uses a
-  /// part of a core's bandwidth only.
-  void add_streams(const T* first, index_t apart, double pivot, double* sum,
+  /// part of a core's bandwidth only. `Step`: a constant for contiguous cells.
+  template <class Step>
+  void add_streams(Step step, const T* first, index_t apart, double pivot, double* sum,
                    double* squares) const {
     const index_t whole = x.end[2] - x.end[2] % sum_lanes;
     for (index_t i = 0; i < whole; i += sum_lanes)
       for (int s = 0; s < streams; ++s) {
-        const T* const row = first + s * apart + i;
+        const T* const row = first + s * apart + i * step;
 #if defined(__GNUC__)
         constexpr index_t line = 64 / static_cast<index_t>(sizeof(T));
         for (index_t l = 0; l < sum_lanes; l += line) __builtin_prefetch(row + 16 * line + l);
 #endif
-        add_row(sum, sum_lanes, Difference{row, 1, pivot});
-        add_row(squares, sum_lanes, SquaredDifference{row, 1, 1.0, pivot});
+        add_row(sum, sum_lanes, Difference{row, step, pivot});
+        add_row(squares, sum_lanes, SquaredDifference{row, step, 1.0, pivot});
       }
     for (int s = 0; s < streams; ++s) {
-      const T* const row = first + s * apart + whole;
-      add_row(sum, x.end[2] - whole, Difference{row, 1, pivot});
-      add_row(squares, x.end[2] - whole, SquaredDifference{row, 1, 1.0, pivot});
+      const T* const row = first + s * apart + whole * step;
+      add_row(sum, x.end[2] - whole, Difference{row, step, pivot});
+      add_row(squares, x.end[2] - whole, SquaredDifference{row, step, 1.0, pivot});
     }
   }
 
