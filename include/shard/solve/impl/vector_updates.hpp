@@ -85,6 +85,7 @@ void update_some(const Space& space, const Y& y, double c, const S* a, const X* 
       const Plain given[] = {FieldAccess::same<Plain>(get(*x[K]))...};
       PlainVectors<typename To::value_type, To::rank>::update(space, FieldAccess::same<Plain>(to),
                                                               c, a, given, N, shift);
+      mark_written(space, to);  // its halo, which a plain vector hasn't
     } else
       write_points("shard::update", space, to,
                    UpdateKernel<To, From, S, N>{to, {get(*x[K])...}, {a[K]...}, c, shift},
