@@ -9,6 +9,7 @@
 
 #include "shard/autodiff/operation.hpp"
 #include "shard/exchange/exchange_tangent.hpp"
+#include "shard/view/copy.hpp"
 
 namespace shard {
 

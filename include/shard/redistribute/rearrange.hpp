@@ -17,6 +17,7 @@
 #include "shard/exchange/impl/moved_fields.hpp"
 #include "shard/exchange/stale.hpp"
 #include "shard/redistribute/redistribute.hpp"
+#include "shard/view/impl/host_points.hpp"
 
 /// \file
 /// Operations that put the elements of one dimension, sharded or not, in other places: Roll, Flip,

@@ -12,6 +12,7 @@
 #include "shard/exchange/stale.hpp"
 #include "shard/redistribute/impl/coupling_plan.hpp"
 #include "shard/redistribute/redistribution.hpp"
+#include "shard/view/impl/host_points.hpp"
 #include "shard/view/index_space.hpp"
 
 /// \file
