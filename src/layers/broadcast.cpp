@@ -102,7 +102,8 @@ void BroadcastKernels<Space, T>::combine(const Space& space, const Block<T>& y,
   });
 }
 
-/// Computes the sums of products on a host. A work item computes one row of sums, or one sum.
+/// Computes the sums of products on a host. A work item computes a row of sums
+/// or a single sum.
 template <class T>
 struct ProductSumsRows {
   SumLoops loops;

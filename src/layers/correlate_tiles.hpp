@@ -25,8 +25,8 @@ struct CorrelateTiles : Correlation<T, Transposed, Window> {
   /// Rows that read the inputs in place, if they are in the block: more rows share a packed copy,
   /// whose terms aren't on as many pages.
   static constexpr index_t few_rows = 64, few_rows_of_a_tap = 16;
-  /// A strip has about so many cells: its sums and the weights of a block of terms are in the
-  /// second-level cache.
+  /// A strip has at most strip_cells cells, and a work item at most max_rows output channels, so
+  /// that the sums and the weights of a block of terms fit into the second-level cache.
   static constexpr index_t max_rows = 1024 / static_cast<index_t>(sizeof(T)), strip_cells = 384,
                            max_together = strip_cells / columns;
 
