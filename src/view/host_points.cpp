@@ -69,7 +69,7 @@ struct Loops {
 };
 
 /// A work item is a part of a line, or several lines.
-struct PointsKernel {
+struct CopyLines {
   static constexpr index_t enough = 8192;  ///< values of an item
   Loops loops;
   std::byte *to, *from;  ///< `from`: null to fill
@@ -77,7 +77,7 @@ struct PointsKernel {
   std::byte value[16];
   index_t lines, lines_at_once, parts;
 
-  PointsKernel(const HostPoints& t, const HostPoints& f, const void* set)
+  CopyLines(const HostPoints& t, const HostPoints& f, const void* set)
       : loops(t, f), to(t.origin), from(f.origin), size(t.size), value{} {
     if (set != nullptr) {
       from = nullptr;
@@ -148,7 +148,7 @@ void run_points(const char* label, const Kokkos::DefaultHostExecutionSpace& spac
                 const HostPoints& to, const HostPoints& from, const void* value) {
   for (int d = 0; d < to.rank; ++d)
     if (to.extent[d] == 0) return;
-  const PointsKernel kernel(to, from, value);
+  const CopyLines kernel(to, from, value);
   launch(label, space, kernel.items(), kernel);
 }
 
