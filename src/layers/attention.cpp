@@ -4,7 +4,10 @@
 #include <vector>
 
 #include "attention_items.hpp"
-#include "attention_tiles.hpp"
+#include "attend_back_groups.hpp"
+#include "attend_back_tiles.hpp"
+#include "attend_bias_tiles.hpp"
+#include "attend_tiles.hpp"
 #include "device_attend.hpp"
 #include "device_attend_back.hpp"
 #include "launch.hpp"
