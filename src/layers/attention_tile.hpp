@@ -10,6 +10,7 @@
 #include "attention_tokens.hpp"
 #include "input_runs.hpp"
 #include "lanes.hpp"
+#include "product_tile.hpp"
 #include "vector_functions.hpp"
 
 /// \file

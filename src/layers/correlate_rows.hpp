@@ -9,6 +9,7 @@
 #include "correlation.hpp"
 #include "input_runs.hpp"
 #include "lanes.hpp"
+#include "product_tile.hpp"
 
 namespace shard::impl {
 

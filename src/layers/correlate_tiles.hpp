@@ -8,6 +8,7 @@
 #include "correlation.hpp"
 #include "input_runs.hpp"
 #include "lanes.hpp"
+#include "product_tile.hpp"
 #include "scratch.hpp"
 
 namespace shard::impl {

@@ -7,6 +7,7 @@
 
 #include "input_runs.hpp"
 #include "lanes.hpp"
+#include "product_tile.hpp"
 #include "scratch.hpp"
 #include "shard/layers/impl/kernels.hpp"
 

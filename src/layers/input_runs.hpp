@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "lanes.hpp"
+#include "product_tile.hpp"
 #include "shard/layers/impl/kernels.hpp"
 
 namespace shard::impl {

@@ -4,6 +4,7 @@
 #include "device_linear.hpp"
 #include "input_runs.hpp"
 #include "lanes.hpp"
+#include "product_tile.hpp"
 #include "launch.hpp"
 #include "product.hpp"
 #include "scratch.hpp"

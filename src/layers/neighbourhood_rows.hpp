@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "lanes.hpp"
+#include "product_tile.hpp"
 #include "shard/layers/impl/neighbourhood_kernels.hpp"
 
 /// \file
