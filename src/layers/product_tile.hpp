@@ -2,7 +2,9 @@
 #ifndef SHARD_SRC_LAYERS_PRODUCT_TILE_HPP
 #define SHARD_SRC_LAYERS_PRODUCT_TILE_HPP
 
+#include <cstring>
 #include <type_traits>
+#include <utility>
 
 #include "lanes.hpp"
 
