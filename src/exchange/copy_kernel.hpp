@@ -5,6 +5,7 @@
 #include <Kokkos_Core.hpp>
 
 #include "lines.hpp"
+#include "listed_boxes.hpp"
 #include "shard/exchange/impl/jobs.hpp"
 
 namespace shard::impl {
@@ -47,34 +48,6 @@ KOKKOS_INLINE_FUNCTION void copy_value(const CopyJob& job, std::byte* from, std:
   }
 }
 
-/// Lines of N contiguous values at places.
-template <class T>
-struct ShortLines {
-  std::byte *from, *to;
-  const index_t *from_places, *to_places;
-  index_t count;
-  bool clear;
-
-  template <int N>
-  KOKKOS_INLINE_FUNCTION void run() const {
-    clear ? copy<N, true>() : copy<N, false>();
-  }
-
- private:
-  template <int N, bool Clear>
-  KOKKOS_INLINE_FUNCTION void copy() const {
-    for (index_t i = 0; i < count; ++i) {
-      T* const source = reinterpret_cast<T*>(from + from_places[i]);
-      T* const target = reinterpret_cast<T*>(to + to_places[i]);
-      T line[N];
-      for (int n = 0; n < N; ++n) line[n] = source[n];
-      for (int n = 0; n < N; ++n) target[n] = line[n];
-      if constexpr (Clear)
-        for (int n = 0; n < N; ++n) source[n] = T(0);
-    }
-  }
-};
-
 /// A copy job with its addresses: it reads a buffer, or the peer's own field.
 struct CopyPlace {
   const CopyJob& job;
@@ -102,11 +75,9 @@ struct CopyPlace {
   /// Some lines, on a host.
   KOKKOS_INLINE_FUNCTION void operator()(const index_t* index, index_t rows) const {
     if (job.listed && job.dims == 2) {  // a line at each place
-      const index_t *from_places = extent + from_stride[1] + index[1],
-                    *to_places   = extent + to_stride[1] + index[1];
-      if (copies_short_lines(from_places, to_places, rows)) return;
       for (index_t i = 0; i < rows; ++i)
-        copy({from + from_places[i], to + to_places[i], from_stride[0], to_stride[0], 0, 0,
+        copy({from + extent[from_stride[1] + index[1] + i],
+              to + extent[to_stride[1] + index[1] + i], from_stride[0], to_stride[0], 0, 0,
               extent[0], 1});
       return;
     }
@@ -114,19 +85,36 @@ struct CopyPlace {
     copy({from + offset(index, from_stride), to + offset(index, to_stride), from_stride[0],
           to_stride[0], many ? from_stride[1] : 0, many ? to_stride[1] : 0, extent[0], rows});
   }
-  /// Copies lines of few contiguous values of 4 or 8 bytes at places. Returns whether it did.
-  KOKKOS_INLINE_FUNCTION bool copies_short_lines(const index_t* from_places,
-                                                 const index_t* to_places, index_t count) const {
-    const bool contiguous =
-        extent[0] == 1 || (from_stride[0] == job.value_size && to_stride[0] == job.value_size);
-    if (!contiguous || job.negate != ValueKind::opaque || job.streams) return false;
-    if (job.value_size == 8)
-      return with_short_count(
-          extent[0], ShortLines<std::uint64_t>{from, to, from_places, to_places, count, job.clear});
-    if (job.value_size == 4)
-      return with_short_count(
-          extent[0], ShortLines<std::uint32_t>{from, to, from_places, to_places, count, job.clear});
+  /// Copies whole boxes of few values of 4 or 8 bytes at places. Returns whether it did.
+  KOKKOS_INLINE_FUNCTION bool copies_boxes(const Chunk& chunk) const {
+    constexpr int most = 4;  // dimensions, with that of the places
+    if (!job.listed || job.dims > most || job.negate != ValueKind::opaque || job.streams)
+      return false;
+    if (job.value_size == 8) return copies_boxes_of<std::uint64_t>(chunk);
+    if (job.value_size == 4) return copies_boxes_of<std::uint32_t>(chunk);
     return false;
+  }
+  template <class T>
+  KOKKOS_INLINE_FUNCTION bool copies_boxes_of(const Chunk& chunk) const {
+    using Boxes       = ListedBoxes<T>;
+    const int last    = job.dims - 1;
+    const auto dim_of = [&](int d) {
+      if (d >= last) return typename Boxes::Dim{};
+      return typename Boxes::Dim{extent[d], from_stride[d], to_stride[d]};
+    };
+    const auto middle = dim_of(1), outer = dim_of(2);
+    const index_t lines = middle.extent * outer.extent, first = chunk.first_line / lines;
+    if (first * lines != chunk.first_line || chunk.lines % lines != 0) return false;
+    return Boxes{from,
+                 to,
+                 extent + from_stride[last] + first,
+                 extent + to_stride[last] + first,
+                 chunk.lines / lines,
+                 dim_of(0),
+                 middle,
+                 outer,
+                 job.clear}
+        .copied();
   }
   KOKKOS_INLINE_FUNCTION void copy(const Lines& lines) const {
     if (job.streams) {
@@ -161,7 +149,8 @@ struct CopyKernel {
     if (job.unless >= 0 && table.addresses[job.unless].bytes != nullptr) return;
     const CopyPlace place(job, table);
     if constexpr (ByLines) {
-      for_lines(job.dims, place.extent, table.chunks[item], place);
+      if (!place.copies_boxes(table.chunks[item]))
+        for_lines(job.dims, place.extent, table.chunks[item], place);
     } else {
       index_t index[max_rank] = {};
       index_of_cell(job.dims, place.extent, item - job.first_cell, index);

@@ -55,11 +55,22 @@ struct AttentionBias {
 /// The state of an attention: data of apply for pullback and pushforward. `Moved` is a field
 /// without halos.
 template <class Moved>
-struct AttentionState {
-  Moved q, k, v,
-      out;  ///< redistributed so that groups are whole; only `out` if no redistribution is needed
-  Moved dq, dk, dv, dy;
+struct AttentionOutput {
+  Moved out;                                                 ///< y
   Kokkos::View<double*, typename Moved::memory_space> sums;  ///< see AttentionKernels
+
+  /// Allocates the sums of out's points in `heads` heads.
+  void allocate_sums(index_t heads) {
+    index_t queries = out.extent(0) * heads;
+    for (int d = 2; d < Moved::rank; ++d) queries *= out.extent(d);
+    sums = decltype(sums)("shard::attention sums", static_cast<std::size_t>(2 * queries));
+  }
+};
+/// That of an attention whose groups may be on several ranks.
+template <class Moved>
+struct AttentionState : AttentionOutput<Moved> {
+  Moved q, k, v;  ///< redistributed, as `out`, so that groups are whole; else only `out` is there
+  Moved dq, dk, dv, dy;
   AttentionBias<typename Moved::non_const_value_type, typename Moved::memory_space> bias;
   bool moves = false;
   std::array<Reindexing, static_cast<std::size_t>(Moved::rank)> turned{};  ///< from q to `out`
@@ -164,9 +175,7 @@ struct GroupedAttention {
       s.k = FieldAccess::allocate<Moved>(std::move(keys));
       for (Moved* moved : {&s.v, &s.dk, &s.dv}) *moved = s.k.like("shard::attention");
     }
-    index_t queries = s.out.extent(0) * local_heads(s.out);
-    for (int d = 0; d < Dims; ++d) queries *= s.out.extent(d + 2);
-    s.sums = decltype(s.sums)("shard::attention sums", static_cast<std::size_t>(2 * queries));
+    s.allocate_sums(local_heads(s.out));
     return s;
   }
 

@@ -41,13 +41,6 @@ struct ColumnAttention {
   /// All dimensions of space but the first.
   static constexpr bool can_be_sharded(int d) { return d != 0; }
 
-  /// The state: data of apply for pullback and pushforward.
-  template <class Moved>
-  struct State {
-    Moved out;                                                 ///< y
-    Kokkos::View<double*, typename Moved::memory_space> sums;  ///< see AttentionKernels
-  };
-
   /// No parameters.
   std::vector<ParameterShape> parameter_shapes() const { return {}; }
 
@@ -59,11 +52,9 @@ struct ColumnAttention {
     static_assert(!impl::is_cut_v<Q, 2>,
                   "a ColumnAttention's first spatial dimension is unsharded");
     counts().require(name, q);
-    State<Moved> s;
-    s.out           = impl::placed_anew<Moved>(q.geometry(), q.partitions());
-    index_t queries = q.extent(0) * local_heads(q);
-    for (int d = 2; d < Q::rank; ++d) queries *= q.extent(d);
-    s.sums = decltype(s.sums)("shard::attention sums", static_cast<std::size_t>(2 * queries));
+    impl::AttentionOutput<Moved> s;
+    s.out = impl::placed_anew<Moved>(q.geometry(), q.partitions());
+    s.allocate_sums(local_heads(q));
     return s;
   }
 

@@ -86,13 +86,6 @@ struct NeighbourhoodAttention {
     return is_periodic_mode(d) ? aligned_halo_bound(d) : LowHigh{0, 0};
   }
 
-  /// The state: data of apply for pullback and pushforward.
-  template <class Moved>
-  struct State {
-    Moved out;                                                 ///< y
-    Kokkos::View<double*, typename Moved::memory_space> sums;  ///< see NeighbourhoodKernels
-  };
-
   /// No parameters.
   std::vector<ParameterShape> parameter_shapes() const { return {}; }
 
@@ -106,11 +99,9 @@ struct NeighbourhoodAttention {
     impl::require_same_options(q.communicator(), name,
                                {{"heads", heads}, {"key_heads", key_heads}, {"scale", scale}});
     counts().require(name, q);
-    State<Moved> s;
-    s.out           = impl::placed_anew<Moved>(q.geometry(), q.partitions());
-    index_t queries = q.extent(0) * local_heads(q);
-    for (int d = 2; d < Q::rank; ++d) queries *= q.extent(d);
-    s.sums = decltype(s.sums)("shard::attention sums", static_cast<std::size_t>(2 * queries));
+    impl::AttentionOutput<Moved> s;
+    s.out = impl::placed_anew<Moved>(q.geometry(), q.partitions());
+    s.allocate_sums(local_heads(q));
     return s;
   }
 

@@ -37,12 +37,10 @@ struct RingAttention {
 
   /// The state: data of apply for pullback and pushforward, and scratch memory.
   template <class Moved>
-  struct State {
-    Moved out;  ///< y
+  struct State : impl::AttentionOutput<Moved> {
     std::array<std::array<Moved, 4>, 2>
-        ring;  ///< two blocks each of k, v and the data that travels with them
-    Kokkos::View<double*, typename Moved::memory_space> sums;  ///< see AttentionKernels
-    index_t longest = 0;                                       ///< points of the longest shard
+        ring;             ///< two blocks each of k, v and the data that travels with them
+    index_t longest = 0;  ///< points of the longest shard
   };
 
   using takes_queries_keys_values = void;  ///< three inputs
@@ -73,9 +71,7 @@ struct RingAttention {
     for (auto& set : s.ring)
       for (Moved& block : set)
         if (&block != &s.ring[0][0]) block = s.ring[0][0].like("shard::ring attention");
-    s.sums =
-        decltype(s.sums)("shard::attention sums",
-                         static_cast<std::size_t>(2 * q.extent(0) * local_heads(q) * q.extent(2)));
+    s.allocate_sums(local_heads(q));
     return s;
   }
 
