@@ -28,6 +28,9 @@ void add_planes(std::vector<Case>& cases, int ranks) {
   const std::array<index_t, 2> small{64, 64};
   add_all<double, Right>(cases, ranks, small, just_1, Numbers<8>{}, Numbers<0>{});
   add_all<float, Right>(cases, ranks, small, just_1, Numbers<8>{}, Numbers<0>{});
+  // the second dimension is periodic with itself
+  add<double, Right, 2, 2, 1>(cases, small, Cut<0, 1>{}, {ranks, 1});
+  add<double, Right, 2, 2, 8>(cases, small, Cut<0, 1>{}, {ranks, 1});
 }
 
 }  // namespace halo
