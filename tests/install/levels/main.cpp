@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Somebody else's program, compiled without -march: which of the library's copies the loader has
-// chosen, and a hash of what a model of this library computes.
+// chosen, and a hash of what a model and an attention of this library compute.
 #include <shard/shard.hpp>
 
 #include <cstdint>
@@ -34,6 +34,11 @@ int main(int argc, char** argv) {
   shard::deep_copy(space, x, host);
   const auto& y = model(space, x);
   model.pullback(space, dx, y, x);
+  const shard::WindowAttention<5, 7> attention{.heads = 2};
+  auto state   = attention.state(y);
+  const auto z = y.like("z"), dq = y.like("dq"), dk = y.like("dk"), dv = y.like("dv");
+  attention.apply(space, state, z, y, y, y);
+  attention.pullback(space, state, dq, dk, dv, z, y, y, y);
   space.fence();
 
   std::uint64_t hash = 14695981039346656037ULL;
@@ -44,7 +49,7 @@ int main(int argc, char** argv) {
       hash = (hash ^ bits) * 1099511628211ULL;
     }
   };
-  add(y.view().data(), y.view().size());
+  for (const auto* field : {&y, &z, &dq, &dk, &dv}) add(field->view().data(), field->view().size());
   const auto gradients = model.gradients().values();
   add(gradients.data(), gradients.size());
   std::string library = "none", line;
