@@ -370,7 +370,8 @@ void join_lines(CopyJobList& jobs) {
   jobs = std::move(joined);
 }
 
-constexpr std::size_t many = 16;  // jobs, and boxes of one that is listed
+constexpr std::size_t many       = 16;  // jobs, and lines of a length, for which lists are tried
+constexpr std::size_t some_boxes = 4;   // of a job that is listed
 
 /// Divides lines into single values, where so few have their length that they would remain jobs:
 /// a value of a list takes less time than a tenth of a job.
@@ -426,7 +427,7 @@ void list_equal_boxes(CopyJobList& jobs) {
   CopyJobList listed = jobs.like();
   for (const auto* boxes : order) {
     CopyJob job = jobs.jobs[boxes->front()];
-    if (boxes->size() < many || job.dims == max_rank) {
+    if (boxes->size() < some_boxes || job.dims == max_rank) {
       for (const std::size_t j : *boxes)
         listed.add(jobs.jobs[j], to_vector(numbers_of(jobs, jobs.jobs[j])));
       continue;

@@ -47,8 +47,8 @@ struct ListedBoxes {
   /// Calls use(source, target) for each line.
   template <class Use>
   KOKKOS_INLINE_FUNCTION void for_each_line(const Use& use) const {
-    for (index_t b = 0; b < count; ++b)
-      for (index_t o = 0; o < outer.extent; ++o) {
+    for (index_t o = 0; o < outer.extent; ++o)
+      for (index_t b = 0; b < count; ++b) {
         std::byte* source = from + from_places[b] + o * outer.from;
         std::byte* target = to + to_places[b] + o * outer.to;
         for (index_t m = 0; m < middle.extent; ++m, source += middle.from, target += middle.to)
