@@ -4,7 +4,9 @@
 #include <Kokkos_Core.hpp>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstdint>
 
 #include "shard/reduce/impl/reduction_accumulator.hpp"
 
@@ -22,6 +24,8 @@ constexpr int fold[levels] = {32, 0, -45, -90};
 constexpr int headroom = 8;
 /// Range of the first fold's exponent without overflow or underflow of a level.
 constexpr int least_exponent = -600, most_exponent = 980;
+/// Blocks with three folds after one that two didn't hold, before two are tried again.
+constexpr int blocks_until_retry = 8;
 /// The rounding error of a smaller product may not be representable.
 constexpr double least_product = 0x1p-968;
 
@@ -125,6 +129,46 @@ Seen add_block(double (&level)[levels][lanes], const double* x, const double* y,
   return seen;
 }
 
+/// The same for values that two folds hold, as most blocks of a field do: two thirds of the work,
+/// and no remainders are written. `rest` is true if some value needs the third fold; then the levels
+/// can't be used.
+Seen add_short_block(double (&level)[levels][lanes], const double* x, index_t n) {
+  double first[lanes], second[lanes], most[lanes];
+  std::uint64_t left[lanes];
+  for (int l = 0; l < lanes; ++l) {
+    first[l]  = level[1][l];
+    second[l] = level[2][l];
+    most[l]   = 0.0;
+    left[l]   = 0;
+  }
+  const auto add = [&](const double* xs) {
+    for (int l = 0; l < lanes; ++l) {
+      double term       = xs[l];
+      const double size = std::fabs(term);
+      most[l]           = size > most[l] ? size : most[l];
+      deposit(first[l], term);
+      deposit(second[l], term);
+      left[l] |= std::bit_cast<std::uint64_t>(term);
+    }
+  };
+  const index_t whole = n / lanes * lanes;
+  for (index_t i = 0; i < whole; i += lanes) add(x + i);
+  if (whole < n) {
+    double xs[lanes] = {};
+    for (index_t i = whole; i < n; ++i) xs[i - whole] = x[i];
+    add(xs);
+  }
+  Seen seen;
+  for (int l = 0; l < lanes; ++l) {
+    level[1][l] = first[l];
+    level[2][l] = second[l];
+    seen.most   = std::max(seen.most, most[l]);
+    seen.number = seen.number && (first[l] - first[l]) + (second[l] - second[l]) == 0.0;
+    seen.rest   = seen.rest || left[l] << 1 != 0;  // without the sign of a zero
+  }
+  return seen;
+}
+
 /// Carries each level into the one above it.
 void carry_levels(double (&level)[levels][lanes], const double (&empty)[levels]) {
   for (int k = levels - 1; k > 0; --k)
@@ -188,6 +232,20 @@ void FoldedSum::fit(double most) {
 template <bool IsProduct>
 void FoldedSum::add_some(const double* x, const double* y, index_t n) {
   double rest[2 * block], tried[levels][lanes];
+  if constexpr (!IsProduct) {
+    if (deep_ == 0) {
+      std::copy_n(&level_[0][0], levels * lanes, &tried[0][0]);
+      const Seen seen = add_short_block(tried, x, n);
+      if (seen.number && seen.most <= limit_ && !seen.rest) {
+        carry_levels(tried, empty_);
+        std::copy_n(&tried[0][0], levels * lanes, &level_[0][0]);
+        return;
+      }
+      if (seen.most <= limit_) deep_ = blocks_until_retry;
+    } else {
+      --deep_;
+    }
+  }
   const auto run = [&] {
     std::copy_n(&level_[0][0], levels * lanes, &tried[0][0]);
     return add_block<IsProduct>(tried, x, y, n, rest);

@@ -40,6 +40,7 @@ class FoldedSum {
 
   index_t* sum_;
   index_t terms_               = 0;    // of the ExactSum since the last carry
+  int deep_                    = 0;    // blocks for which two folds aren't tried
   double limit_                = 0.0;  // the greatest term that the levels are for
   double empty_[levels]        = {};   // initial value of a level
   double level_[levels][lanes] = {};

@@ -67,6 +67,23 @@ struct WeightedTerm {
     return products;
   }
 };
+/// r -= alpha q, and then r's square at a point, both times `scale`.
+template <class Field>
+struct DescentTerm {
+  using Wide = wide_t<typename Field::value_type>;
+  Field r, q;
+  double alpha, scale;
+  template <class... I>
+  KOKKOS_FUNCTION void write_first(I... i) const {
+    r(i...) = static_cast<typename Field::value_type>(static_cast<Wide>(r(i...)) -
+                                                      alpha * static_cast<Wide>(q(i...)));
+  }
+  template <class... I>
+  KOKKOS_FUNCTION double operator()(I... i) const {
+    const Wide x = scale * static_cast<Wide>(r(i...));
+    return inner_product(x, x);
+  }
+};
 /// An inner product: how it is summed, the weights, if there are any, and a power of two that both
 /// vectors are multiplied by, so that squares of tiny or huge numbers neither vanish nor overflow.
 template <class V>
@@ -151,6 +168,56 @@ TermReduction<VectorMemory<V>> start_dots(const Space& space,
   }
   reduction.start(space, waits);
   return reduction;
+}
+
+template <Determinism Order, class Memory, class Space, class Part>
+void add_descent(TermReduction<Memory>& reduction, const Space& space, const Part& r, const Part& q,
+                 double alpha, double scale) {
+  if constexpr (std::is_same_v<Space, Kokkos::DefaultExecutionSpace> && is_plain_vector<Part>()) {
+    using Plain = plain_vector_t<Part>;
+    PlainVectors<typename Part::value_type, Part::rank>::add_descent(
+        reduction, Order, space, FieldAccess::same<Plain>(r), FieldAccess::same<Plain>(q), alpha,
+        scale);
+  } else
+    reduction.template add<Order, TermOps<>>(space, r, DescentTerm<Part>{r, q, alpha, scale});
+  mark_written(space, r);
+}
+
+/// Whether each point of a vector counts once, whatever mesh it is on.
+template <class V>
+struct CountsOnce : std::bool_constant<!may_have_copies_v<V>> {};
+template <class... Parts>
+struct CountsOnce<std::tuple<Parts...>> : std::bool_constant<(!may_have_copies_v<Parts> && ...)> {};
+
+/// r -= alpha q; returns r'r. One pass over memory, unless there are weights or copies. Collective;
+/// fences `space`.
+template <class Space, class V>
+double descend(const Space& space, const std::type_identity_t<InnerProduct<V>>& product, const V& r,
+               const V& q, double alpha) {
+  double sum[1];
+  if constexpr (CountsOnce<V>::value)
+    if (product.weight == nullptr) {
+      require_alike("update", r, q);
+      TermReduction<VectorMemory<V>> reduction(FirstPart<V>::of(r).geometry(), 1, product.order);
+      for_parts(
+          [&](const auto& pr, const auto& pq) {
+            if (product.order == Determinism::ordered)
+              add_descent<Determinism::ordered>(reduction, space, pr, pq, alpha, product.scale);
+            else
+              add_descent<Determinism::on_one_mesh>(reduction, space, pr, pq, alpha,
+                                                    product.scale);
+          },
+          r, q);
+      reduction.start(space, true);
+      reduction.finish(sum);
+      return sum[0];
+    }
+  const V* const of = &q;
+  const double by   = -alpha;
+  update_some<1>(space, r, 1.0, &by, &of);
+  const DotOf<V> square[] = {{&r, &r}};
+  start_dots(space, product, square, 1, true).finish(sum);
+  return sum[0];
 }
 
 /// The same, waits for the results.
