@@ -61,17 +61,17 @@ class Ghex : public Competitor {
   static auto wrap(const Grid& grid, T* data) {
     return ghex::wrap_field<ghex::cpu, Layout>(grid.domain(), data, grid.before, grid.extent);
   }
-  static auto make_pattern(const ghex::context& context, const Grid& grid) {
+  static auto make_pattern(ghex::context& context, const Grid& grid) {
     const Halos halos(Point{}, grid.global_last, grid.halos, grid.periodic);
-    return ghex::make_pattern<ghex::structured::grid>(context, halos,
-                                                      std::vector<Domain>{grid.domain()});
+    const std::vector<Domain> domains{grid.domain()};
+    return ghex::make_pattern<ghex::structured::grid>(context, halos, domains);
   }
   using Field   = decltype(wrap(std::declval<const Grid&>(), nullptr));
-  using Pattern = decltype(make_pattern(std::declval<const ghex::context&>(),
-                                        std::declval<const Grid&>()));
+  using Pattern =
+      decltype(make_pattern(std::declval<ghex::context&>(), std::declval<const Grid&>()));
   using Info    = decltype(std::declval<Pattern&>()(std::declval<Field&>()));
   using Object  = decltype(ghex::make_communication_object<Pattern>(
-      std::declval<const ghex::context&>()));
+      std::declval<ghex::context&>()));
 
  public:
   Ghex(const Problem& p, const Grid& grid)

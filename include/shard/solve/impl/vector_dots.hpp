@@ -26,6 +26,16 @@ KOKKOS_FORCEINLINE_FUNCTION double imaginary_product(const Kokkos::complex<doubl
                                                      const Kokkos::complex<double>& b) {
   return a.real() * b.imag() - a.imag() * b.real();
 }
+/// Prefetches an element, which may be beyond the field's end, on a host.
+template <class Field, class... I>
+void prefetch_element(const Field& field, I... i) {
+#if defined(__GNUC__)
+  const int index[] = {i...};
+  index_t offset    = 0;
+  for (int d = 0; d < Field::rank; ++d) offset += index[d] * field.stride(d);
+  __builtin_prefetch(field.origin() + offset);
+#endif
+}
 /// How many real numbers a scalar has.
 template <class S>
 inline constexpr int numbers_of = std::is_same_v<S, double> ? 1 : 2;
@@ -37,6 +47,13 @@ struct ProductsTerm {
   static constexpr int count = N * numbers_of<S>;
   Kokkos::Array<Field, N> a, b;
   double scale;
+  template <class... I>
+  void prefetch(I... i) const {
+    for (std::size_t k = 0; k < N; ++k) {
+      prefetch_element(a[k], i...);
+      prefetch_element(b[k], i...);
+    }
+  }
   template <class... I>
   KOKKOS_FUNCTION Kokkos::Array<double, count> operator()(I... i) const {
     using Wide = wide_t<typename Field::value_type>;
@@ -73,6 +90,11 @@ struct DescentTerm {
   using Wide = wide_t<typename Field::value_type>;
   Field r, q;
   double alpha, scale;
+  template <class... I>
+  void prefetch(I... i) const {
+    prefetch_element(r, i...);
+    prefetch_element(q, i...);
+  }
   template <class... I>
   KOKKOS_FUNCTION void write_first(I... i) const {
     r(i...) = static_cast<typename Field::value_type>(static_cast<Wide>(r(i...)) -
