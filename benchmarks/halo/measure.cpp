@@ -122,6 +122,7 @@ class Rivals {
     std::string reason;
     add_or_say("petsc", peers::make_petsc(p, reason), reason, p, ways);
     add_or_say("tpetra", peers::make_tpetra(p, reason), reason, p, ways);
+    add_or_say("ghex", peers::make_ghex(p, reason), reason, p, ways);
     add("memcpy", peers::make_memcpy(p), ways);
     ways.back().fills = false;
   }
@@ -263,7 +264,8 @@ std::vector<Result> measure(MPI_Comm comm, const Options& options) {
     // a filter may name a way: only making the case tells which there are, so ask for those known
     std::vector<std::string> known{"shard_pullback", "shard_ordered_pullback"};
     if (!one.pullback) {
-      known = {"hand_mpi", "hand_mpi_in_place", "hand_mpi_single", "petsc", "tpetra", "memcpy"};
+      known = {"hand_mpi", "hand_mpi_in_place", "hand_mpi_single", "petsc",
+               "tpetra",   "ghex",              "memcpy"};
       for (const std::string transport : {"shard_mpi", "shard_shared"})
         for (const char* what : {"", "_adjoint", "_single", "_faces"})
           known.push_back(transport + what);

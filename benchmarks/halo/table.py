@@ -62,6 +62,8 @@ def rows_of(cases, other):
             ("hand-written copies / periodic axis of one rank", "hand_mpi", "shard_shared", kind("self")),
             ("PETSc / MPI", "petsc", "shard_mpi", messages),
             ("Tpetra / MPI", "tpetra", "shard_mpi", messages),
+            ("GHEX / MPI", "ghex", "shard_mpi", messages),
+            ("GHEX / shared memory", "ghex", "shard_shared", messages),
             ("memcpy of the same bytes / shared memory, runs >= 2.5 kB, faces >= 20 kB", "memcpy", "shard_shared",
              lambda case: case.kind == "long" and case.face >= 20000),
             ("adjoint / forward, shared memory", "shard_shared_adjoint", "shard_shared", lambda case: True),

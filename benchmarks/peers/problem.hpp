@@ -159,6 +159,9 @@ std::unique_ptr<Competitor> make_petsc(const Problem& problem, std::string& reas
 /// Tpetra's Import into a vector of the halo cells alone. Null, and why in `reason`, if it can't.
 std::unique_ptr<Competitor> make_tpetra(const Problem& problem, std::string& reason);
 
+/// GHEX' exchange of all fields in one, in place. Null, and why in `reason`, if it can't.
+std::unique_ptr<Competitor> make_ghex(const Problem& problem, std::string& reason);
+
 /// Ends what PETSc and Tpetra began when the first competitor was made; before MPI ends.
 void end_petsc();
 void end_tpetra();

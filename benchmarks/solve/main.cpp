@@ -23,6 +23,7 @@
 #include "shard/solve/cg.hpp"
 #include "shard/solve/fft_poisson.hpp"
 #include "shard/solve/multigrid.hpp"
+#include "shard/solve/refinement.hpp"
 #include "support/arguments.hpp"
 #include "support/turns.hpp"
 
@@ -132,6 +133,9 @@ int main(int argc, char** argv) {
   const shard::Converted single_cycle(cycle_of_floats, single);
   shard::CG cg(x, a, cycle, {.relative = poisson::tolerance});
   shard::CG cg_single(x, a, single_cycle, {.relative = poisson::tolerance, .flexible = true});
+  shard::Refinement refined(x, a,
+                            shard::CG(single, a_single, cycle_of_floats, {.relative = 1e-4}),
+                            {.relative = poisson::tolerance});
   const auto solve = [&](auto& solver) {
     deep_copy(space, x, 0.0);
     const shard::SolveResult result = solver(space, x, b);
@@ -155,7 +159,8 @@ int main(int argc, char** argv) {
         {"Fourier transforms", [&] { return fourier->apply(space, y, b), poisson::Solved{}; }});
   measure(mesh.communicator(), kernels, 5 * turns);
   std::vector<Way> solves{{"CG, multigrid", [&] { return solve(cg); }},
-                          {"CG, multigrid in float", [&] { return solve(cg_single); }}};
+                          {"CG, multigrid in float", [&] { return solve(cg_single); }},
+                          {"refinement in float", [&] { return solve(refined); }}};
 #ifdef SHARD_BENCHMARK_PETSC
   std::vector<poisson::Petsc> petsc;
   for (const char* kind : {"mg", "gamg", "hypre"}) petsc.emplace_back(mesh.communicator(), n, kind);

@@ -28,6 +28,14 @@ struct Ranks;
 using Space  = Kokkos::DefaultExecutionSpace;
 using Vector = shard::ShardedView<double*, Kokkos::LayoutRight, shard::ShardDim<0, Ranks>>;
 
+/// Values of many magnitudes and both signs.
+struct Fill {
+  double* to;
+  double phase;
+  KOKKOS_FUNCTION void operator()(std::int64_t i) const {
+    to[i] = Kokkos::sin(phase + 0.7 * static_cast<double>(i)) * Kokkos::exp(1e-6 * static_cast<double>(i % 4'000'000));
+  }
+};
 struct Copy {
   double* to;
   const double* from;
@@ -37,20 +45,25 @@ struct Copy {
 void measure(const shard::Mesh<Ranks>& mesh, shard::index_t points, int turns) {
   const Space space;
   const Vector x("x", mesh, {points}), y = x.like("y");
-  Kokkos::deep_copy(x.view(), 1.0);
-  Kokkos::deep_copy(y.view(), 0.5);
+  const Kokkos::RangePolicy<Space> points_here(space, 0, x.extent(0));
+  Kokkos::parallel_for("fill", points_here, Fill{x.origin(), 0.3});
+  Kokkos::parallel_for("fill", points_here, Fill{y.origin(), 1.9});
   const MPI_Comm comm = mesh.communicator();
   const double bytes  = 8.0 * static_cast<double>(x.extent(0));
   double result       = 0.0;
   std::vector<ways::Way> all{
       {"copy",
        [&] {
-         Kokkos::parallel_for("copy", Kokkos::RangePolicy<Space>(space, 0, x.extent(0)),
-                              Copy{y.origin(), x.origin()});
+         Kokkos::parallel_for("copy", points_here, Copy{y.origin(), x.origin()});
        },
        2.0 * bytes},
       {"dot", [&] { result += shard::dots(space, std::tie(x, y))[0]; }, 2.0 * bytes},
       {"norm", [&] { result += shard::dots(space, std::tie(x, x))[0]; }, bytes},
+      {"ordered dot",
+       [&] { result += shard::dots<shard::Determinism::ordered>(space, std::tie(x, y))[0]; },
+       2.0 * bytes},
+      {"ordered norm",
+       [&] { result += shard::dots<shard::Determinism::ordered>(space, std::tie(x, x))[0]; }, bytes},
       {"axpby", [&] { shard::axpby(space, y, 0.5, x, 0.5); }, 3.0 * bytes}};
 #ifdef SHARD_BENCHMARK_KERNELS
   const auto sum = [&](double mine) {
@@ -84,7 +97,7 @@ int main(int argc, char** argv) {
     measure(mesh, 10'000, 3);
     return 0;
   }
-  for (const shard::index_t points : {1'000'000, 3'000'000, 10'000'000})
+  for (const shard::index_t points : {30'000, 300'000, 1'000'000, 3'000'000, 10'000'000})
     measure(mesh, points, turns);
   return 0;
 }

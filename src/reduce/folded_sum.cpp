@@ -4,7 +4,10 @@
 #include <Kokkos_Core.hpp>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstdint>
+#include <limits>
 
 #include "shard/reduce/impl/reduction_accumulator.hpp"
 
@@ -22,6 +25,8 @@ constexpr int fold[levels] = {32, 0, -45, -90};
 constexpr int headroom = 8;
 /// Range of the first fold's exponent without overflow or underflow of a level.
 constexpr int least_exponent = -600, most_exponent = 980;
+/// Blocks with three folds after one that two didn't hold, before two are tried again.
+constexpr int blocks_until_retry = 8;
 /// The rounding error of a smaller product may not be representable.
 constexpr double least_product = 0x1p-968;
 
@@ -125,6 +130,49 @@ Seen add_block(double (&level)[levels][lanes], const double* x, const double* y,
   return seen;
 }
 
+/// The first two folds after some terms.
+struct TwoFolds {
+  double first[lanes], second[lanes];
+  bool exact;  ///< no term was above the limit or has a remainder below the second fold
+};
+
+/// Adds values that two folds hold, as most blocks of a field do: two thirds of the work, and no
+/// remainders are written.
+TwoFolds add_to_two(const double (&level)[levels][lanes], double limit, const double* x,
+                    index_t n) {
+  TwoFolds folds;
+  double *const first = folds.first, *const second = folds.second;
+  std::int64_t above[lanes] = {}, left[lanes] = {};
+  std::copy_n(level[1], lanes, first);
+  std::copy_n(level[2], lanes, second);
+  // Magnitudes are compared as integers: of two numbers the greater one has the greater bits.
+  const auto most = std::bit_cast<std::int64_t>(limit);
+  const auto add  = [&](const double* xs) {
+    for (int l = 0; l < lanes; ++l) {
+      double term = xs[l];
+      above[l] |= most - std::bit_cast<std::int64_t>(std::fabs(term));
+      deposit(first[l], term);
+      deposit(second[l], term);
+      left[l] |= std::bit_cast<std::int64_t>(term);
+    }
+  };
+  const index_t whole = n / lanes * lanes;
+  for (index_t i = 0; i < whole; i += lanes) add(x + i);
+  if (whole < n) {
+    double xs[lanes] = {};
+    std::copy_n(x + whole, n - whole, xs);
+    add(xs);
+  }
+  std::int64_t any_above = 0, any_left = 0;
+  for (int l = 0; l < lanes; ++l) {
+    any_above |= above[l];
+    any_left |= left[l];
+  }
+  constexpr std::int64_t digits = std::numeric_limits<std::int64_t>::max();  // -0 isn't a remainder
+  folds.exact = any_above >= 0 && (any_left & digits) == 0;
+  return folds;
+}
+
 /// Carries each level into the one above it.
 void carry_levels(double (&level)[levels][lanes], const double (&empty)[levels]) {
   for (int k = levels - 1; k > 0; --k)
@@ -160,6 +208,7 @@ void FoldedSum::flush() {
       add_exactly(level_[k][l] - empty_[k]);
       level_[k][l] = empty_[k];
     }
+  uncarried_ = 0;
 }
 
 void FoldedSum::add_exactly(double x) {
@@ -174,9 +223,18 @@ void FoldedSum::count_term() {
   terms_ = 0;
 }
 
+/// Carries the levels, unless they have room for another block after these terms of a lane.
+void FoldedSum::carry_after(index_t terms) {
+  uncarried_ += terms;
+  if (uncarried_ < block / lanes) return;
+  carry_levels(level_, empty_);
+  uncarried_ = 0;
+}
+
 /// Sets the levels for terms of this magnitude.
 void FoldedSum::fit(double most) {
   flush();
+  deep_              = 0;
   const int exponent = std::max(std::ilogb(most) + 1 + headroom, least_exponent);
   limit_             = std::ldexp(1.0, exponent - headroom);
   for (int k = 0; k < levels; ++k) {
@@ -188,6 +246,19 @@ void FoldedSum::fit(double most) {
 template <bool IsProduct>
 void FoldedSum::add_some(const double* x, const double* y, index_t n) {
   double rest[2 * block], tried[levels][lanes];
+  if constexpr (!IsProduct)
+    if (deep_-- <= 0) {
+      const TwoFolds folds = add_to_two(level_, limit_, x, n);
+      if (folds.exact) {
+        deep_ = 0;
+        std::copy_n(folds.first, lanes, level_[1]);
+        std::copy_n(folds.second, lanes, level_[2]);
+        carry_after((n + lanes - 1) / lanes);
+        return;
+      }
+      deep_ = blocks_until_retry;
+    }
+  carry_after(block / lanes);
   const auto run = [&] {
     std::copy_n(&level_[0][0], levels * lanes, &tried[0][0]);
     return add_block<IsProduct>(tried, x, y, n, rest);

@@ -50,6 +50,23 @@ void PlainVectors<T, Rank>::update(const Space& space, const Field& y, double c,
 }
 
 template <class T, int Rank>
+void PlainVectors<T, Rank>::advance(const Space& space, const Field& x, const Field& p,
+                                    const Field& z, double alpha, double c, double beta) {
+  write_points("shard::advance", space, x, AdvanceKernel<Field>{x, p, z, alpha, c, beta}, p, z);
+}
+
+template <class T, int Rank>
+void PlainVectors<T, Rank>::add_descent(TermReduction<Memory>& reduction, Determinism order,
+                                        const Space& space, const Field& r, const Field& q,
+                                        double alpha, double scale) {
+  const DescentTerm<Field> term{r, q, alpha, scale};
+  if (order == Determinism::ordered)
+    reduction.template add<Determinism::ordered, TermOps<>>(space, r, term);
+  else
+    reduction.template add<Determinism::on_one_mesh, TermOps<>>(space, r, term);
+}
+
+template <class T, int Rank>
 void PlainVectors<T, Rank>::add_products(TermReduction<Memory>& reduction, Determinism order,
                                          const Space& space, const Field* a, const Field* b,
                                          int count, int first, double scale) {

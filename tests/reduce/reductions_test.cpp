@@ -294,6 +294,13 @@ void check_folded(const std::string& what, const std::vector<double>& x,
                : impl::ExactSum::add(other.data(), x[i]);
     impl::ExactSum::carry(other.data());
     ASSERT_EQ(one, other) << (products ? "products of " : "values, ") << n;
+    if (products) continue;
+    for (const index_t part : {1, 100, 128}) {  // the levels have room for few terms
+      impl::FoldedSum parts(one.data());
+      for (index_t i = 0; i < n; i += part) parts.add(x.data() + i, std::min(part, n - i));
+      parts.finish();
+      ASSERT_EQ(one, other) << "in parts of " << part << ", " << n;
+    }
   }
 }
 

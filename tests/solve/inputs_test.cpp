@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "shard/solve/bicgstab.hpp"
+#include "shard/solve/cg.hpp"
 #include "shard/solve/chebyshev_solver.hpp"
 #include "shard/solve/gmres.hpp"
 #include "shard/solve/lsqr.hpp"

@@ -18,6 +18,7 @@
 #include "shard/solve/minres.hpp"
 #include "shard/solve/pipelined_cg.hpp"
 #include "shard/solve/preconditioners.hpp"
+#include "shard/solve/refinement.hpp"
 #include "shard/solve/tridiagonal.hpp"
 #include "solve/solve_support.hpp"
 #include "support/counting.hpp"
@@ -209,6 +210,101 @@ TEST(Krylov, SameBitsOnAllRanks) {
   check("GMRES", [&](const F& x) { return GMRES(x, StencilOperator(x, Upwind{}), options); });
   check("BiCGStab", [&](const F& x) { return BiCGStab(x, StencilOperator(x, Upwind{}), options); });
   check("MINRES", [&](const F& x) { return MINRES(x, StencilOperator(x, FivePoint{}), options); });
+}
+
+// The updates of several vectors in one pass, and the sum of what it wrote, beside one vector after
+// the other.
+TEST(Krylov, FusedUpdatesHaveTheBitsOfSingleOnes) {
+  const Space space;
+  const F x("x", grid(), {rows, columns}), b = x.like("b"), y = x.like("y"), r = x.like("r"),
+                                           p = x.like("p"), q = x.like("q"), ones = x.like("1");
+  const StencilOperator a(x, FivePoint{});
+  set(b, [](const auto& i) { return rough(i); });
+  set(ones, [](const auto&) { return 1.0; });
+  const auto square = [&](const F& v) { return dots<ordered>(space, std::tie(v, v))[0]; };
+  for (const int iterations : {1, 2, 3, 17}) {
+    set(y, [](const auto&) { return 0.0; });
+    axpby(space, r, 1.0, b, 0.0);
+    axpby(space, p, 1.0, b, 0.0);
+    double rr = std::pow(std::sqrt(square(r)), 2);
+    for (int k = 0; k < iterations; ++k) {
+      a.apply(space, q, p);
+      const double alpha = rr / dots<ordered>(space, std::tie(p, q))[0], before = rr;
+      axpby(space, y, alpha, p, 1.0);
+      axpby(space, r, -alpha, q, 1.0);
+      rr = square(r);
+      axpby(space, p, 1.0, r, rr / before);
+    }
+    space.fence();
+    const auto expected = on_host(y);
+    for (const bool weighted : {false, true}) {  // with weights each sum is a pass of its own
+      CG cg(x, a, {.iterations = iterations, .determinism = ordered});
+      if (weighted) cg.set_weights(space, ones);
+      set(x, [](const auto&) { return 0.0; });
+      const SolveResult result = cg(space, x, b);
+      EXPECT_EQ(result.status, SolveStatus::iterations) << result.text();
+      EXPECT_NEAR(result.implicit, std::sqrt(rr), 1e-14 * std::sqrt(rr));
+      EXPECT_NEAR(result.residual, std::sqrt(rr), 1e-9 * std::sqrt(rr));  // x isn't a step behind
+      EXPECT_LT(error_of(x, [&](const auto& i) {
+                  return expected(static_cast<int>(i[0] - y.begin(0)),
+                                  static_cast<int>(i[1] - y.begin(1)));
+                }),
+                1e-300)
+          << iterations << (weighted ? " weighted" : "");
+    }
+  }
+}
+
+TEST(Krylov, RefinementReachesTheDigitsOfDouble) {
+  const Space space;
+  using Single = Cube<float, Zero>;
+  using Double = Cube<double, Zero>;
+  const auto cube = [](const auto& i) { return rough(i); };
+  const auto solve = [&](const Grid& mesh) {
+    const Double x("x", mesh, {12, 10, 8}), b = x.like("b");
+    const Single single("single", mesh, {12, 10, 8}), c = single.like("c");
+    const Diffusion a(x, {});
+    const Diffusion a_single(single, {});
+    set(b, cube);
+    set(c, cube);
+    const SolveOptions loose{.relative = 1e-4, .determinism = ordered},
+        tight{.relative = 1e-13, .determinism = ordered};
+    // in float alone it is out of reach
+    CG alone_in_float(single, a_single, tight);
+    EXPECT_EQ(alone_in_float(space, single, c).status, SolveStatus::stagnated);
+    Refinement solver(x, a, CG(single, a_single, loose), tight);
+    const SolveResult result = solver(space, x, b);
+    EXPECT_TRUE(result) << result.text();
+    EXPECT_LE(result.residual, 1e-13 * result.rhs);
+    EXPECT_LE(solver.history().size(), 6U);  // four digits each
+    EXPECT_GT(result.iterations, 40);
+    CG whole(x, a, tight);
+    const Double y = x.like("y");
+    EXPECT_TRUE(whole(space, y, b));
+    axpby(space, y, 1.0, x, -1.0);
+    EXPECT_LT(dots(space, std::tie(y, y))[0], 1e-22);
+    return x;
+  };
+  const auto shape = shapes(world_size()).back();
+  EXPECT_TRUE(same_bits(solve(Grid(MPI_COMM_WORLD, {shape[0], shape[1]})), solve(alone())));
+
+  // numbers that float hasn't
+  const Grid mesh = grid();
+  const Double x("x", mesh, {12, 10, 8}), b = x.like("b");
+  const Single single("single", mesh, {12, 10, 8});
+  set(b, [&](const auto& i) { return 1e-60 * cube(i); });
+  const Diffusion a(x, {});
+  const Diffusion a_single(single, {});
+  Refinement solver(x, a, CG(single, a_single, {.relative = 1e-4}), {.relative = 1e-12});
+  const SolveResult result = solver(space, x, b);
+  EXPECT_TRUE(result) << result.text();
+  // corrections that make it worse: x stays as it was
+  const auto wrong = shifted(a_single, 0.0, 0.25);
+  Refinement worse(x, a, CG(single, wrong, {.relative = 1e-4}), {.relative = 1e-12});
+  set(x, [](const auto&) { return 0.0; });
+  const SolveResult stagnated = worse(space, x, b);
+  EXPECT_EQ(stagnated.status, SolveStatus::stagnated) << stagnated.text();
+  EXPECT_EQ(error_of(x, [](const auto&) { return 0.0; }), 0.0);
 }
 
 TEST(Krylov, NeumannProblem) {

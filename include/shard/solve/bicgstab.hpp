@@ -52,16 +52,16 @@ class BiCGStab : public KrylovSolver<BiCGStab<V, A, M>, V, A, M, 8, true, true> 
         return void(progress.breakdown("r0'AMp"));
       alpha = rho / along[0];
       axpby(space, r, -alpha, v, 1.0);
-      axpby(space, x, alpha, y, 1.0);
       const V& z = this->precondition(space, this->work_[6], r);
       this->a_.apply(space, t, z);
       const auto ts = this->dots_of(space, {Of{&t, &r}, Of{&t, &t}, Of{&r, &r}});
       if (ts[1] == 0.0) {
+        axpby(space, x, alpha, y, 1.0);
         if (!progress.step(Kokkos::sqrt(ts[2]))) progress.breakdown("t't");
         return;
       }
       omega = ts[0] / ts[1];
-      axpby(space, x, omega, z, 1.0);
+      update(space, x, alpha, y, omega, z, 1.0);
       axpby(space, r, -omega, t, 1.0);
       const auto of  = this->dots_of(space, {Of{&r, &r}, Of{&shadow, &r}});
       const double n = Kokkos::sqrt(of[0]);

@@ -8,32 +8,6 @@
 
 namespace shard {
 
-namespace impl {
-
-/// x += alpha p, r -= alpha q.
-template <class V>
-struct StepBothKernel {
-  V x, r, p, q;
-  double alpha;
-  template <class... I>
-  KOKKOS_FUNCTION void operator()(I... i) const {
-    using T    = typename V::value_type;
-    using Wide = wide_t<T>;
-    x(i...)    = static_cast<T>(static_cast<Wide>(x(i...)) + alpha * static_cast<Wide>(p(i...)));
-    r(i...)    = static_cast<T>(static_cast<Wide>(r(i...)) - alpha * static_cast<Wide>(q(i...)));
-  }
-};
-
-/// Runs it.
-template <class Space, class V>
-void step_both(const char* label, const Space& space, const V& x, const V& r, const V& p,
-               const V& q, double alpha) {
-  write_points(label, space, x, StepBothKernel<V>{x, r, p, q, alpha}, r, p, q);
-  mark_written(space, r);
-}
-
-}  // namespace impl
-
 /// The method of conjugate gradients (Hestenes and Stiefel 1952) for a symmetric positive definite
 /// operator and preconditioner: PETSc's KSPCG, Belos' "CG".
 ///
@@ -62,6 +36,8 @@ class CG : public KrylovSolver<CG<V, A, M>, V, A, M, 4> {
     const bool flexible = this->options().flexible;
     const V &r = this->work_[0], &p = this->work_[1], &q = this->work_[2];
     double rz = norm * norm, alpha = 0.0, before = 0.0;
+    // x += alpha p is left to the pass over memory that makes the next p
+    const auto finish = [&] { axpby(space, x, alpha, p, 1.0); };
     while (true) {
       const V& z  = Base::is_plain ? r : this->work_[3];
       double beta = Base::is_plain && before != 0.0 ? rz / before : 0.0;
@@ -77,22 +53,23 @@ class CG : public KrylovSolver<CG<V, A, M>, V, A, M, 4> {
           rz = this->nullspace_.dots(space, this->product(), {Of{&r, &z}}, z)[0];
           if (before != 0.0) beta = rz / before;
         }
-        if (!(rz > 0.0)) return void(progress.breakdown("r'Mr"));
+        if (!(rz > 0.0)) {
+          if (before != 0.0) finish();
+          return void(progress.breakdown("r'Mr"));
+        }
       }
-      axpby(space, p, 1.0, z, beta);
+      if (before == 0.0)
+        axpby(space, p, 1.0, z, 0.0);
+      else
+        impl::advance(space, x, alpha, p, 1.0, z, beta);
       if constexpr (!Base::is_plain) this->nullspace_.remove(space, p);
       this->a_.apply(space, q, p);
       const double pq = this->dots_of(space, {Of{&p, &q}})[0];
       if (!(pq > 0.0)) return void(progress.breakdown("p'Ap"));
       alpha = rz / pq;
-      impl::for_parts(
-          [&](const auto& px, const auto& pr, const auto& pp, const auto& pa) {
-            impl::step_both("shard::cg", space, px, pr, pp, pa, alpha);
-          },
-          x, r, p, q);
       before          = rz;
-      const double rr = this->dots_of(space, {Of{&r, &r}})[0];
-      if (progress.step(Kokkos::sqrt(rr))) return;
+      const double rr = impl::descend(space, this->product(), r, q, alpha);
+      if (progress.step(Kokkos::sqrt(rr))) return finish();
       if constexpr (Base::is_plain) rz = rr;
     }
   }

@@ -8,8 +8,8 @@
 
 #include "shard/base/impl/same_options.hpp"
 #include "shard/base/error.hpp"
-#include "shard/solve/cg.hpp"
 #include "shard/solve/eigenvalues.hpp"
+#include "shard/solve/impl/krylov.hpp"
 
 namespace shard {
 
@@ -53,7 +53,6 @@ class ChebyshevSolver : public KrylovSolver<ChebyshevSolver<V, A, M>, V, A, M, 4
 
   template <class Space>
   void cycle(const Space& space, const V& x, const V&, double norm) {
-    using Of       = impl::DotOf<V>;
     auto& progress = this->progress_;
     const V &r = this->work_[0], &d = this->work_[1], &q = this->work_[2];
     const double centre = 0.5 * (bounds_.largest + bounds_.smallest),
@@ -62,19 +61,18 @@ class ChebyshevSolver : public KrylovSolver<ChebyshevSolver<V, A, M>, V, A, M, 4
     axpby(space, d, 1.0 / centre, this->precondition(space, this->work_[3], r), 0.0);
     for (int k = 1;; ++k) {
       this->a_.apply(space, q, d);
-      impl::for_parts(
-          [&](const auto& px, const auto& pr, const auto& pd, const auto& pq) {
-            impl::step_both("shard::chebyshev", space, px, pr, pd, pq, 1.0);
-          },
-          x, r, d, q);
+      bool ends = false;
       if (k % norm_every == 0) {
-        const double now = Kokkos::sqrt(this->dots_of(space, {Of{&r, &r}})[0]);
-        if (progress.step(now) || now > growth * norm) return;
-      } else if (progress.step()) {
-        return;
+        const double now = Kokkos::sqrt(impl::descend(space, this->product(), r, q, 1.0));
+        ends             = progress.step(now) || now > growth * norm;
+      } else {
+        axpby(space, r, -1.0, q, 1.0);
+        ends = progress.step();
       }
+      if (ends) return axpby(space, x, 1.0, d, 1.0);
       const double next = 1.0 / (2.0 * centre / half - rho);
-      axpby(space, d, 2.0 * next / half, this->precondition(space, this->work_[3], r), next * rho);
+      impl::advance(space, x, 1.0, d, 2.0 * next / half,
+                    this->precondition(space, this->work_[3], r), next * rho);
       rho = next;
     }
   }

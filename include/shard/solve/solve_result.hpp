@@ -54,7 +54,8 @@ struct SolveOptions {
   Nullspace nullspace = Nullspace::trivial;  ///< what the operator maps to 0
   /// The order of sums. With `ordered` the iterates have the same bits on any number of ranks.
   Determinism determinism = Determinism::on_one_mesh;
-  /// Called on every rank with the iteration and the residual's norm.
+  /// Called on every rank with the iteration and the residual's norm. x is complete when the solve
+  /// ends; before, it may lack the last step.
   std::function<void(int, double)> monitor{};
 };
 

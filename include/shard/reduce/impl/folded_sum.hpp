@@ -20,6 +20,7 @@ class FoldedSum {
   static constexpr int lanes     = 16;
   static constexpr int levels    = 4;    ///< carries, and three folds
   static constexpr index_t block = 512;  ///< terms between two carries
+  static constexpr index_t part  = 128;  ///< values to add at a time while later ones are prefetched
 
   /// `sum`: an ExactSum's digits, which are set to zero.
   explicit FoldedSum(index_t* sum);
@@ -35,11 +36,14 @@ class FoldedSum {
   void add_some(const double* x, const double* y, index_t n);
   void add_exactly(double x);
   void count_term();
+  void carry_after(index_t terms);
   void fit(double most);
   void flush();
 
   index_t* sum_;
   index_t terms_               = 0;    // of the ExactSum since the last carry
+  index_t uncarried_           = 0;    // terms of a lane since the levels were carried
+  int deep_                    = 0;    // blocks for which two folds aren't tried
   double limit_                = 0.0;  // the greatest term that the levels are for
   double empty_[levels]        = {};   // initial value of a level
   double level_[levels][lanes] = {};

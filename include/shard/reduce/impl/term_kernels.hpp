@@ -43,6 +43,19 @@ KOKKOS_INLINE_FUNCTION double neutral(ReductionKind kind) {
 /// The copies of a field whose type has none.
 struct NoCopies {};
 
+/// Whether a functor also writes: its write_first(i, j, ...) is called once for each element, before
+/// the element's term is read. So an update and a sum of what it wrote are one pass over memory.
+template <int Rank, class Functor>
+inline constexpr bool writes_v = []<int... D>(std::integer_sequence<int, D...>) {
+  return requires(const Functor& f) { f.write_first((D + 0)...); };
+}(std::make_integer_sequence<int, Rank>{});
+
+/// Whether a functor can prefetch what the term of an element reads: it has prefetch(i, j, ...).
+template <int Rank, class Functor>
+inline constexpr bool prefetches_v = []<int... D>(std::integer_sequence<int, D...>) {
+  return requires(const Functor& f) { f.prefetch((D + 0)...); };
+}(std::make_integer_sequence<int, Rank>{});
+
 /// A functor's terms at a field's owned elements, by their number in memory order; copies of other
 /// elements are left out.
 template <class Field, class Functor>
@@ -61,6 +74,9 @@ struct FieldTerms {
       -> std::remove_cvref_t<decltype(std::declval<const Functor&>()((D + 0)...))>;
   using Term                 = decltype(term(std::make_integer_sequence<int, rank>{}));
   static constexpr int count = term_values<Term>;
+  static constexpr bool writes = writes_v<rank, Functor>;
+  static_assert(!writes || (!has_copies && count == 1),
+                "copies are left out, and a device reads several values in several threads");
   struct Values {
     double v[count];
   };
@@ -101,7 +117,26 @@ struct FieldTerms {
       place(static_cast<std::uint32_t>(number), index);
     else
       place(static_cast<std::uint64_t>(number), index);
+    write(index, index[inner], 1);
     return at(index, index[inner]);
+  }
+  /// Lets the functor prefetch `n` elements of a line, which may be beyond its end, on a host.
+  void prefetch(const int* index, int first, int n) const {
+    if constexpr (prefetches_v<rank, Functor>) {
+      constexpr int in_line = 8;  // doubles of a cache line
+      for (int i = 0; i < n; i += in_line)
+        prefetch_at(index, first + i, std::make_integer_sequence<int, rank>{});
+    }
+  }
+  /// What the functor writes at `n` elements of a line, from the inner index `first` on.
+  KOKKOS_FORCEINLINE_FUNCTION void write(const int* index, int first, int n) const {
+    if constexpr (writes) {
+#if defined(__GNUC__) && !defined(__clang__) && !defined(__CUDACC__)
+#pragma GCC ivdep
+#endif
+      for (int i = 0; i < n; ++i)
+        write_at(index, first + i, std::make_integer_sequence<int, rank>{});
+    }
   }
   /// Whether it is a copy.
   KOKKOS_FORCEINLINE_FUNCTION bool is_copy(index_t number) const {
@@ -140,6 +175,15 @@ struct FieldTerms {
   }
 
  private:
+  template <int... D>
+  void prefetch_at(const int* index, int i, std::integer_sequence<int, D...>) const {
+    functor.prefetch((D == inner ? i : index[D])...);
+  }
+  template <int... D>
+  KOKKOS_FORCEINLINE_FUNCTION void write_at(const int* index, int i,
+                                            std::integer_sequence<int, D...>) const {
+    functor.write_first((D == inner ? i : index[D])...);
+  }
   template <int... D>
   KOKKOS_FORCEINLINE_FUNCTION Values at(const int* index, int i,
                                         std::integer_sequence<int, D...>) const {
@@ -180,6 +224,7 @@ struct ReduceTermsKernel {
       const index_t begin = item * length, left = terms.cells - begin;
       terms.lines(begin, begin + (left < length ? left : length),
                   [&](const int* index, int first, int cells) {
+                    terms.write(index, first, cells);
                     int i = 0;
                     for (; i + lanes <= cells; i += lanes)
                       for (int l = 0; l < lanes; ++l) add(sums, l, terms.at(index, first + i + l));
@@ -265,6 +310,7 @@ struct ExactTermsKernel {
 template <class Terms>
 struct FoldedTerms {
   static constexpr int count = Terms::count;
+  static constexpr int ahead = 256;  ///< elements: a sum's instructions let few loads run ahead
   Terms terms;
   index_t length;
   index_t* sums;
@@ -275,7 +321,7 @@ struct FoldedTerms {
   template <int... N>
   void add(index_t run, std::integer_sequence<int, N...>) const {
     FoldedSum sum[] = {FoldedSum(sums + (run * count + N) * ExactSum::width)...};
-    double values[count][FoldedSum::block];
+    double values[count][FoldedSum::part];
     index_t filled     = 0;
     const auto deposit = [&] {
       (sum[N].add(values[N], filled), ...);
@@ -285,15 +331,17 @@ struct FoldedTerms {
     terms.lines(begin, begin + (left < length ? left : length),
                 [&](const int* index, int first, int cells) {
                   for (int i = 0; i < cells;) {
-                    int some = static_cast<int>(FoldedSum::block - filled);
+                    int some = static_cast<int>(FoldedSum::part - filled);
                     if (some > cells - i) some = cells - i;
+                    terms.prefetch(index, first + i + ahead, some);
+                    terms.write(index, first + i, some);
                     for (int c = 0; c < some; ++c) {
                       const auto term = terms.at(index, first + i + c);
                       ((values[N][filled + c] = term.v[N]), ...);
                     }
                     i += some;
                     filled += some;
-                    if (filled == FoldedSum::block) deposit();
+                    if (filled == FoldedSum::part) deposit();
                   }
                 });
     deposit();

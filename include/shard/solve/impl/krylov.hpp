@@ -137,6 +137,7 @@ template <class Method, class V, class A, class M, int Vectors, bool Retries = f
 class KrylovSolver {
  public:
   using operator_type = A;  ///< of the operator
+  using vector_type   = V;  ///< of x and b
 
   /// For vectors like `like`. Operator and preconditioner are copied. Local.
   KrylovSolver(const V& like, const A& a, const M& m, const SolveOptions& options = {})
@@ -201,6 +202,8 @@ class KrylovSolver {
   const SolveOptions& options() const { return progress_.options(); }
   /// The operator A.
   const A& matrix() const { return a_; }
+  /// A vector like x and b, whose values are the solver's own.
+  const V& like() const { return work_[0]; }
   /// Whether there are weights.
   bool has_weights() const { return weights_.has_value(); }
 

@@ -57,6 +57,12 @@ struct PlainVectors {
   /// y = c y + sum of a_k x_k + shift, of 1, 2 or 4 vectors.
   static void update(const Space& space, const Field& y, double c, const double* a, const Field* x,
                      int count, double shift);
+  /// x += alpha p, and then p = c z + beta p.
+  static void advance(const Space& space, const Field& x, const Field& p, const Field& z,
+                      double alpha, double c, double beta);
+  /// r -= alpha q; adds r'r, both times `scale`, as the only value.
+  static void add_descent(TermReduction<Memory>& reduction, Determinism order, const Space& space,
+                          const Field& r, const Field& q, double alpha, double scale);
   /// Adds the dot products of 1, 2 or 4 pairs (a[k], b[k]), both times `scale`.
   static void add_products(TermReduction<Memory>& reduction, Determinism order, const Space& space,
                            const Field* a, const Field* b, int count, int first, double scale);

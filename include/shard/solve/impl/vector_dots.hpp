@@ -26,6 +26,16 @@ KOKKOS_FORCEINLINE_FUNCTION double imaginary_product(const Kokkos::complex<doubl
                                                      const Kokkos::complex<double>& b) {
   return a.real() * b.imag() - a.imag() * b.real();
 }
+/// Prefetches an element, which may be beyond the field's end, on a host.
+template <class Field, class... I>
+void prefetch_element(const Field& field, I... i) {
+#if defined(__GNUC__)
+  const int index[] = {i...};
+  index_t offset    = 0;
+  for (int d = 0; d < Field::rank; ++d) offset += index[d] * field.stride(d);
+  __builtin_prefetch(field.origin() + offset);
+#endif
+}
 /// How many real numbers a scalar has.
 template <class S>
 inline constexpr int numbers_of = std::is_same_v<S, double> ? 1 : 2;
@@ -37,6 +47,13 @@ struct ProductsTerm {
   static constexpr int count = N * numbers_of<S>;
   Kokkos::Array<Field, N> a, b;
   double scale;
+  template <class... I>
+  void prefetch(I... i) const {
+    for (std::size_t k = 0; k < N; ++k) {
+      prefetch_element(a[k], i...);
+      prefetch_element(b[k], i...);
+    }
+  }
   template <class... I>
   KOKKOS_FUNCTION Kokkos::Array<double, count> operator()(I... i) const {
     using Wide = wide_t<typename Field::value_type>;
@@ -65,6 +82,28 @@ struct WeightedTerm {
     products[0] = w * inner_product(x, y);
     if constexpr (numbers_of<S> == 2) products[1] = w * imaginary_product(x, y);
     return products;
+  }
+};
+/// r -= alpha q, and then r's square at a point, both times `scale`.
+template <class Field>
+struct DescentTerm {
+  using Wide = wide_t<typename Field::value_type>;
+  Field r, q;
+  double alpha, scale;
+  template <class... I>
+  void prefetch(I... i) const {
+    prefetch_element(r, i...);
+    prefetch_element(q, i...);
+  }
+  template <class... I>
+  KOKKOS_FUNCTION void write_first(I... i) const {
+    r(i...) = static_cast<typename Field::value_type>(static_cast<Wide>(r(i...)) -
+                                                      alpha * static_cast<Wide>(q(i...)));
+  }
+  template <class... I>
+  KOKKOS_FUNCTION double operator()(I... i) const {
+    const Wide x = scale * static_cast<Wide>(r(i...));
+    return inner_product(x, x);
   }
 };
 /// An inner product: how it is summed, the weights, if there are any, and a power of two that both
@@ -151,6 +190,56 @@ TermReduction<VectorMemory<V>> start_dots(const Space& space,
   }
   reduction.start(space, waits);
   return reduction;
+}
+
+template <Determinism Order, class Memory, class Space, class Part>
+void add_descent(TermReduction<Memory>& reduction, const Space& space, const Part& r, const Part& q,
+                 double alpha, double scale) {
+  if constexpr (std::is_same_v<Space, Kokkos::DefaultExecutionSpace> && is_plain_vector<Part>()) {
+    using Plain = plain_vector_t<Part>;
+    PlainVectors<typename Part::value_type, Part::rank>::add_descent(
+        reduction, Order, space, FieldAccess::same<Plain>(r), FieldAccess::same<Plain>(q), alpha,
+        scale);
+  } else
+    reduction.template add<Order, TermOps<>>(space, r, DescentTerm<Part>{r, q, alpha, scale});
+  mark_written(space, r);
+}
+
+/// Whether each point of a vector counts once, whatever mesh it is on.
+template <class V>
+struct CountsOnce : std::bool_constant<!may_have_copies_v<V>> {};
+template <class... Parts>
+struct CountsOnce<std::tuple<Parts...>> : std::bool_constant<(!may_have_copies_v<Parts> && ...)> {};
+
+/// r -= alpha q; returns r'r. One pass over memory, unless there are weights or copies. Collective;
+/// fences `space`.
+template <class Space, class V>
+double descend(const Space& space, const std::type_identity_t<InnerProduct<V>>& product, const V& r,
+               const V& q, double alpha) {
+  double sum[1];
+  if constexpr (CountsOnce<V>::value)
+    if (product.weight == nullptr) {
+      require_alike("update", r, q);
+      TermReduction<VectorMemory<V>> reduction(FirstPart<V>::of(r).geometry(), 1, product.order);
+      for_parts(
+          [&](const auto& pr, const auto& pq) {
+            if (product.order == Determinism::ordered)
+              add_descent<Determinism::ordered>(reduction, space, pr, pq, alpha, product.scale);
+            else
+              add_descent<Determinism::on_one_mesh>(reduction, space, pr, pq, alpha,
+                                                    product.scale);
+          },
+          r, q);
+      reduction.start(space, true);
+      reduction.finish(sum);
+      return sum[0];
+    }
+  const V* const of = &q;
+  const double by   = -alpha;
+  update_some<1>(space, r, 1.0, &by, &of);
+  const DotOf<V> square[] = {{&r, &r}};
+  start_dots(space, product, square, 1, true).finish(sum);
+  return sum[0];
 }
 
 /// The same, waits for the results.

@@ -105,7 +105,44 @@ void update_some(const Space& space, const Y& y, double c, const S* a, const X* 
   }
 }
 
-/// The same of any number of vectors, four in a kernel.
+/// x += alpha p, and then p = c z + beta p.
+template <class V>
+struct AdvanceKernel {
+  V x, p, z;
+  double alpha, c, beta;
+  template <class... I>
+  KOKKOS_FUNCTION void operator()(I... i) const {
+    using T      = typename V::value_type;
+    using Wide   = wide_t<T>;
+    const Wide d = static_cast<Wide>(p(i...));
+    x(i...)      = static_cast<T>(static_cast<Wide>(x(i...)) + alpha * d);
+    p(i...)      = static_cast<T>(c * static_cast<Wide>(z(i...)) + beta * d);
+  }
+};
+
+/// x += alpha p, and then p = c z + beta p, in one pass over memory. Asynchronous.
+template <class Space, class V>
+void advance(const Space& space, const V& x, double alpha, const V& p, double c, const V& z,
+             double beta) {
+  for_parts(
+      [&](const auto& px, const auto& pp, const auto& pz) {
+        using Part = std::remove_cvref_t<decltype(px)>;
+        if constexpr (std::is_same_v<Space, Kokkos::DefaultExecutionSpace> &&
+                      is_plain_vector<Part>()) {
+          using Plain = plain_vector_t<Part>;
+          PlainVectors<typename Part::value_type, Part::rank>::advance(
+              space, FieldAccess::same<Plain>(px), FieldAccess::same<Plain>(pp),
+              FieldAccess::same<Plain>(pz), alpha, c, beta);
+          mark_written(space, px);  // their halos, which plain vectors haven't
+        } else
+          write_points("shard::advance", space, px, AdvanceKernel<Part>{px, pp, pz, alpha, c, beta},
+                       pp, pz);
+        mark_written(space, pp);
+      },
+      x, p, z);
+}
+
+/// y = c y + sum of a_k x_k of any number of vectors, four in a kernel.
 template <class Space, class Y, class S, class X>
 void update_many(const Space& space, const Y& y, double c, const S* a, const X* const* x,
                  int count) {
