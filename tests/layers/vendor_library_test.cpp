@@ -167,7 +167,7 @@ TEST(Vendor, ALayersConvolutionAndItsGradients) {
   EXPECT_EQ(lines(first, "weights"),
             line("weights", 1, 1, x.origin(), g.weight.data(), dy.origin()));
   EXPECT_EQ(lines(first, "plan"),
-            "plan forward algorithm 1\nplan data algorithm 1\nplan weights algorithm 1\n");
+            "plan forward algorithm 1\nplan weights algorithm 1\nplan data algorithm 1\n");
   // plans, the handle and the workspace are kept
   const Counts counts      = count(run);
   const std::string second = cudnn_calls();
@@ -319,10 +319,10 @@ TEST(Vendor, ALinearAndItsGradients) {
     };
     return line("TN a[40x48;40,0] b[40x64;40,0] d[48x64;48,0]", 4, 0, p.weight.data(), x.origin(),
                 y.origin(), p.bias.data()) +
-           line("NN a[40x48;40,0] b[48x64;48,0] d[40x64;40,0]", 1, 0, p.weight.data(), dy.origin(),
-                dx.origin(), nullptr) +
            line("NT a[40x64;40,0] b[48x64;48,0] d[40x48;40,0]", 1, 1, x.origin(), dy.origin(),
-                g.weight.data(), nullptr);
+                g.weight.data(), nullptr) +
+           line("NN a[40x48;40,0] b[48x64;48,0] d[40x64;40,0]", 1, 0, p.weight.data(), dy.origin(),
+                dx.origin(), nullptr);
   };
   cublaslt_calls();
   run();
