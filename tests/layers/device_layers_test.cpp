@@ -18,6 +18,7 @@
 #include "../../src/layers/device_correlation.hpp"
 #include "../../src/layers/device_correlation_weights.hpp"
 #include "../../src/layers/device_linear.hpp"
+#include "../../src/layers/device_vendor.hpp"
 
 namespace shard::testing {
 namespace {
@@ -151,6 +152,54 @@ TEST(device_layers, convolutions_of_special_shapes) {
   w.offset[1] = w.offset[2];
   w.kernel[1] = w.kernel[2] = 33;  // more taps than a tile's table
   check_window<double>(random, w, 4, 4, {1, 3, 4}, {1, 9, 8});
+}
+
+TEST(device_layers, kernels_around_a_vendors_library) {
+  const TeamSpace space;
+  Generator random(7);
+  LocalWindow w;
+  w.kernel[1] = w.kernel[2] = 3;
+  int gaps                  = 0;
+  for (int i = 0; i < 20; ++i) {
+    const Cells<float> coarse(random, 2, 3, {0, random.between(-2, 0), random.between(-2, 0)},
+                              {random.between(1, 2), 7, 5}),
+        fine(random, 2, 3, {0, -2, -2}, {2, 12, 10});
+    const auto v = impl::VendorConvolution::of(coarse.block, fine.block, w, true);
+    if (!v) continue;
+    const impl::VendorTensor &box = v->coarse, packed = box.packed();
+    gaps += box.is_packed() ? 0 : 1;
+    const float* const from = coarse.block.origin + box.origin;
+    const float* const copy = impl::packed_elements(space, box, as_const(coarse.block));
+    space.fence();
+    for (int at = 0; at < 2 * 3 * box.extent[2] * box.extent[3] * box.extent[4]; ++at) {
+      int rest              = at;
+      std::ptrdiff_t of_box = 0, of_copy = 0;
+      for (std::size_t d = 5; d-- > 0; rest /= box.extent[d]) {
+        of_box += rest % box.extent[d] * box.stride[d];
+        of_copy += rest % box.extent[d] * packed.stride[d];
+      }
+      ASSERT_EQ(copy[of_copy], from[of_box]) << at;
+    }
+  }
+  EXPECT_GT(gaps, 3);
+  for (const bool biased : {true, false}) {
+    const Cells<float> cells(random, 2, 3, {0, -1, -2}, {2, 4, 5});
+    const float bias[3] = {1.0F, 2.0F, 3.0F};
+    auto expected = cells.memory, got = cells.memory;
+    impl::Block<float> out = cells.block, to = cells.block;
+    out.origin = got.data() + (cells.block.origin - cells.memory.data());
+    to.origin  = expected.data() + (cells.block.origin - cells.memory.data());
+    for (index_t n = 0; n < 2; ++n)
+      for (index_t c = 0; c < 3; ++c)
+        for (index_t z = 0; z < 2; ++z)
+          for (index_t y = -1; y < 3; ++y)
+            for (index_t x = -2; x < 3; ++x) to.at(n, c, z, y, x) = biased ? bias[c] : 0.0F;
+    const impl::StartChannelsKernel<float> start{out, biased ? bias : nullptr,
+                                                 impl::RowSplit::of(space, out)};
+    impl::launch("start_channels", space, start.split.items(), start);
+    space.fence();
+    EXPECT_EQ(got, expected);
+  }
 }
 
 template <class T>
