@@ -13,6 +13,7 @@ write_basic_package_version_file(shard-config-version.cmake COMPATIBILITY SameMi
 install(FILES
   ${PROJECT_BINARY_DIR}/shard-config.cmake
   ${PROJECT_BINARY_DIR}/shard-config-version.cmake
+  cmake/FindcuDNN.cmake
   cmake/FindNCCL.cmake
   cmake/FindPnetCDF.cmake
   DESTINATION ${shard_cmake_dir})

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// layers [--large] [--tf32] [--seconds S] [--wall]: reads names of cases from standard input and
-// answers each with one line of JSON (timing.hpp): seconds of a forward call and of a backward call
-// (all gradients), in about S seconds each (0.1). `layers --list` prints the cases, with --large
-// those for a device too. One rank, one thread: benchmarks/layers/compare.py runs it in turns with
-// pytorch.py. --wall: the clock's time in place of the processor's, for several threads. --tf32:
-// products in TF32, on devices that have it.
+// layers [--large] [--tf32 | --bf16] [--library] [--seconds S] [--wall]: reads names of cases from
+// standard input and answers each with one line of JSON (timing.hpp): seconds of a forward call and
+// of a backward call (all gradients), in about S seconds each (0.1). `layers --list` prints the
+// cases, with --large those for a device too. One rank, one thread: benchmarks/layers/compare.py
+// runs it in turns with pytorch.py. --wall: the clock's time in place of the processor's, for
+// several threads. --tf32, --bf16: products in TF32 or bfloat16, on devices that have it.
+// --library: products by the vendor's libraries.
 
 #include <cstdio>
 #include <iostream>
@@ -18,11 +19,14 @@
 int main(int argc, char** argv) {
   shard::Environment environment(argc, argv);
   double least = 0.1;
-  support::Arguments given(argc, argv, "[--large] [--tf32] [--seconds S] [--wall] [--list]");
+  support::Arguments given(
+      argc, argv, "[--large] [--tf32 | --bf16] [--library] [--seconds S] [--wall] [--list]");
   given.take("--seconds", least);
   const bool list = given.flag("--list"), large = given.flag("--large");
   if (given.flag("--wall")) use_wall_clock();
   if (given.flag("--tf32")) shard::set_product_precision(shard::ProductPrecision::tf32);
+  if (given.flag("--bf16")) shard::set_product_precision(shard::ProductPrecision::bfloat16);
+  if (given.flag("--library")) shard::set_product_library(shard::ProductLibrary::vendor);
   if (!given.understood()) return 2;
   Cases known;
   add_windows(known, large);

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""pytorch.py [--seconds S] [--device cuda] [--tf32]: the cases of benchmarks/layers by PyTorch, NCHW,
+"""pytorch.py [--seconds S] [--device cuda] [--tf32] [--bf16]: the cases of benchmarks/layers by PyTorch, NCHW,
 one thread of a host or one GPU.
 
 Reads names of cases from standard input and answers each with one line of JSON, as the program
@@ -459,6 +459,7 @@ parser = argparse.ArgumentParser()
 parser.add_argument("--seconds", type=float, default=0.1)
 parser.add_argument("--device", default="cpu")
 parser.add_argument("--tf32", action="store_true")
+parser.add_argument("--bf16", action="store_true")  # autocast: it casts, with results in bfloat16
 options = parser.parse_args()
 torch.set_num_threads(1)
 if options.device != "cpu":
@@ -467,4 +468,5 @@ if options.device != "cpu":
 torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = options.tf32
 print(torch.__version__, flush=True)
 for line in sys.stdin:
-    print(json.dumps(time_case(line.strip(), options.seconds)), flush=True)
+    with torch.autocast(options.device.split(":")[0], torch.bfloat16, enabled=options.bf16):
+        print(json.dumps(time_case(line.strip(), options.seconds)), flush=True)

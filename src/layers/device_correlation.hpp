@@ -9,6 +9,7 @@
 #include "device_taps.hpp"
 #include "device_sums.hpp"
 #include "device_tile.hpp"
+#include "device_vendor.hpp"
 #include "launch.hpp"
 #include "library_product.hpp"
 
@@ -85,12 +86,14 @@ template <>
 struct CorrelateTile<double, 64> : ProductTile<double, 64, 64, 8, 8, 4> {};
 template <>
 struct CorrelateTile<double, 16> : ProductTile<double, 16, 128, 8, 4, 4> {};
-struct CorrelateTensorTile : TensorTile<64, 128, 8, 64> {};
+template <ProductPrecision Factors>
+struct CorrelateTensorTile : TensorTile<64, 128, 8, 64, Factors> {};
 /// For so few cells that larger tiles would leave multiprocessors idle.
 template <class T>
 using SmallCorrelateTile =
     std::conditional_t<sizeof(T) == 4, ProductTile<T, 64, 64, 8, 8, 4>, CorrelateTile<T, 64>>;
-struct SmallCorrelateTensorTile : TensorTile<64, 64, 8, 32> {};
+template <ProductPrecision Factors>
+struct SmallCorrelateTensorTile : TensorTile<64, 64, 8, 32, Factors> {};
 
 /// Correlation and its transpose as an implicit matrix product (implicit GEMM): weights [output
 /// channels, terms] times inputs [terms, output cells]. Terms are (input channel, tap), ascending.
@@ -376,7 +379,8 @@ struct CorrelateTileKernel : Correlation<T, Transposed, LocalWindow> {
 template <class Space, class T, bool Transposed>
 bool correlate_by_library(const Space& space, const Correlation<T, Transposed, LocalWindow>& o) {
   const LocalWindow& w = o.window;
-  if (!has_library_products || w.taps() != 1 || w.groups != 1) return false;
+  if (!(has_library_products || uses_vendor<Space, T>()) || w.taps() != 1 || w.groups != 1)
+    return false;
   index_t from[3];
   for (int d = 0; d < 3; ++d) {
     from[d] = o.out.begin[d] + (Transposed ? -w.offset[d] : w.offset[d]);
@@ -411,7 +415,10 @@ bool correlate_by_library(const Space& space, const Correlation<T, Transposed, L
 template <class Space, class T, bool Transposed>
 void correlate_on_device(const char* name, const Space& space,
                          const Correlation<T, Transposed, LocalWindow>& operands) {
-  if (correlate_depthwise(name, space, operands) || correlate_by_library(space, operands)) return;
+  if (correlate_depthwise(name, space, operands)) return;
+  if constexpr (has_vendor_v<Space, T>)
+    if (uses_vendor<Space, T>() && correlate_by_vendor(space, operands)) return;
+  if (correlate_by_library(space, operands)) return;
   const Correlation<T, Transposed, LocalWindow>& o = operands;
   const bool short_offsets = has_short_offsets(as_const(o.out), o.in, o.window) &&
                              has_short_offsets(o.in, as_const(o.out), o.window) &&
@@ -435,9 +442,11 @@ void correlate_on_device(const char* name, const Space& space,
   if (o.out_per_group <= 32) return run_tiles(CorrelateTile<T, 16>{});
   constexpr index_t few_cells = index_t{1} << 15;
   const bool small = o.out.batch * o.out.cells() * ((o.out.channels + 63) / 64) <= few_cells;
-  if constexpr (has_tensor_tiles_v<Space, T>)
-    if (uses_tensor_cores<Space, T>())
-      return small ? run_tiles(SmallCorrelateTensorTile{}) : run_tiles(CorrelateTensorTile{});
+  const auto run_tensor_tiles = [&]<class Factors>(Factors) {
+    small ? run_tiles(SmallCorrelateTensorTile<Factors::value>{})
+          : run_tiles(CorrelateTensorTile<Factors::value>{});
+  };
+  if (with_tensor_cores<Space, T>(run_tensor_tiles)) return;
   small ? run_tiles(SmallCorrelateTile<T>{}) : run_tiles(CorrelateTile<T, 64>{});
 }
 

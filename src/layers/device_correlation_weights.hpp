@@ -5,6 +5,7 @@
 #include "device_pieces.hpp"
 #include "device_taps.hpp"
 #include "device_tile.hpp"
+#include "device_vendor.hpp"
 #include "launch.hpp"
 
 namespace shard::impl {
@@ -89,7 +90,8 @@ template <>
 struct CorrelateWeightsTile<double, 64> : ProductTile<double, 64, 64, 8, 8, 4> {};
 template <>
 struct CorrelateWeightsTile<double, 16> : ProductTile<double, 16, 128, 8, 4, 4> {};
-struct CorrelateWeightsTensorTile : TensorTile<64, 64, 16, 32> {};
+template <ProductPrecision Factors>
+struct CorrelateWeightsTensorTile : TensorTile<64, 64, 16, 32, Factors> {};
 
 /// Weight gradient as an implicit matrix product: coarse [channels, cells] times inputs [cells,
 /// (fine channel, tap)]. A team has a piece of the cells.
@@ -292,6 +294,11 @@ void correlate_weights_on_device(const char* name, const Space& space, T* gradie
                 columns = fine_per_group * window.taps(), weights = coarse.channels * columns,
                 cells = coarse.batch * coarse.cells();
   if (weights == 0 || cells == 0) return;
+  // depthwise ones stay here, as do their convolutions
+  if constexpr (has_vendor_v<Space, T>)
+    if (uses_vendor<Space, T>() && fine_per_group > 1 &&
+        correlate_weights_by_vendor(space, gradient, coarse, fine, window))
+      return;
   const auto run = [&](const FixedPieces& pieces, auto kernel) {
     kernel.sums   = partial_sums<Space, T>(space, pieces.count * weights);
     kernel.pieces = pieces.count;
@@ -320,8 +327,10 @@ void correlate_weights_on_device(const char* name, const Space& space, T* gradie
     return;
   }
   if (coarse_per_group <= 16) return run_tiles(CorrelateWeightsTile<T, 16>{});
-  if constexpr (has_tensor_tiles_v<Space, T>)
-    if (uses_tensor_cores<Space, T>()) return run_tiles(CorrelateWeightsTensorTile{});
+  const auto run_tensor_tiles = [&]<class Factors>(Factors) {
+    run_tiles(CorrelateWeightsTensorTile<Factors::value>{});
+  };
+  if (with_tensor_cores<Space, T>(run_tensor_tiles)) return;
   run_tiles(CorrelateWeightsTile<T, 64>{});
 }
 

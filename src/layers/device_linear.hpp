@@ -36,7 +36,8 @@ template <>
 struct LinearTile<float> : ProductTile<float, 128, 64, 8, 8, 8> {};
 template <>
 struct LinearTile<double> : ProductTile<double, 64, 64, 8, 8, 4> {};
-struct LinearTensorTile : TensorTile<128, 64, 16, 64> {};
+template <ProductPrecision Factors>
+struct LinearTensorTile : TensorTile<128, 64, 16, 64, Factors> {};
 
 /// A Product on a device. A team has one tile and one piece of the terms. The tile's rows are the
 /// product's columns, which are the tensor's rows. \tparam Index type of offsets: int if the
@@ -319,9 +320,10 @@ template <class Space, class T>
 void multiply_on_device(const char* name, const Space& space, const Product<T>& p, bool pieces) {
   if (multiply_by_library(space, p)) return;  // faster than our tiles in TF32 too
   if (!is_short(p)) return multiply_tiles<LinearTile<T>, index_t>(name, space, p, pieces);
-  if constexpr (has_tensor_tiles_v<Space, T>)
-    if (uses_tensor_cores<Space, T>())
-      return multiply_tiles<LinearTensorTile, int>(name, space, p, pieces);
+  const auto run_tensor_tiles = [&]<class Factors>(Factors) {
+    multiply_tiles<LinearTensorTile<Factors::value>, int>(name, space, p, pieces);
+  };
+  if (with_tensor_cores<Space, T>(run_tensor_tiles)) return;
   multiply_tiles<LinearTile<T>, int>(name, space, p, pieces);
 }
 

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <type_traits>
 
 #include "shard/base/impl/launch.hpp"
 #include "shard/layers/product_precision.hpp"
@@ -179,9 +180,35 @@ KOKKOS_INLINE_FUNCTION std::uint32_t tf32_bits(float value) {
 #endif
 }
 
-/// A ProductTile of float on tensor cores: factors are rounded to TF32, products are exact, sums
-/// are float. A warp computes 32 x WarpColumns sums by m16n8k8 instructions.
-template <int Rows, int Columns, int Depth, int WarpColumns>
+/// Rounds to bfloat16: 7 bits of mantissa, ties to even. The upper half of the result.
+KOKKOS_INLINE_FUNCTION std::uint32_t bfloat16_bits(float value) {
+  const auto bits = Kokkos::bit_cast<std::uint32_t>(value);
+  return value == value ? (bits + 0x7fffU + (bits >> 16U & 1U)) & 0xffff0000U
+                        : (bits | 0x400000U) & 0xffff0000U;  // a NaN stays one
+}
+
+/// Two values in bfloat16, the first in the lower half.
+KOKKOS_INLINE_FUNCTION std::uint32_t bfloat16_pair(float first, float second) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  std::uint32_t pair;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(second), "f"(first));
+  return pair;
+#else
+  return bfloat16_bits(first) >> 16U | bfloat16_bits(second);
+#endif
+}
+
+/// What a factor becomes.
+template <ProductPrecision Factors>
+KOKKOS_INLINE_FUNCTION float rounded_factor(float value) {
+  return Kokkos::bit_cast<float>(Factors == ProductPrecision::tf32 ? tf32_bits(value)
+                                                                   : bfloat16_bits(value));
+}
+
+/// A ProductTile of float on tensor cores: factors are rounded to TF32 or bfloat16, products are
+/// exact, sums are float. A warp computes 32 x WarpColumns sums by instructions for 16 rows, 8
+/// columns, and 8 terms in TF32, 8 or 16 in bfloat16.
+template <int Rows, int Columns, int Depth, int WarpColumns, ProductPrecision Factors>
 struct TensorTile {
   static constexpr int rows = Rows, columns = Columns, depth = Depth;
   static constexpr int lane_rows = 4, lane_columns = WarpColumns / 4;
@@ -195,6 +222,7 @@ struct TensorTile {
   static_assert(Rows % 32 == 0 && Columns % WarpColumns == 0 && WarpColumns % 8 == 0 &&
                 Depth % 8 == 0);
   static_assert(a_loads * threads == Rows * Depth && b_loads * threads == Columns * Depth);
+  static_assert(Factors != ProductPrecision::float32);
 
   struct Registers {
     float sums[lane_rows][lane_columns];
@@ -213,6 +241,22 @@ struct TensorTile {
     const float* const a = a_terms + row(thread, 0);
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
     const float* const first_b = b + thread / 32 % warps_across * WarpColumns + thread % 32 / 4;
+    if constexpr (Factors == ProductPrecision::tf32)
+      multiply_tf32(r, thread, a, first_b);
+    else
+      multiply_bfloat16(r, thread, a, first_b);
+#else
+    for (int k = 0; k < Depth; ++k)
+      for (int i = 0; i < lane_rows; ++i)
+        for (int j = 0; j < lane_columns; ++j)
+          r.sums[i][j] += rounded_factor<Factors>(a[k * row_pitch + i * 8]) *
+                          rounded_factor<Factors>(b[k * column_pitch + column(thread, j)]);
+#endif
+  }
+
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+
+  __device__ static void multiply_tf32(Registers& r, int thread, const float* a, const float* b) {
     SHARD_UNROLL
     for (int k = thread % 4; k < Depth; k += 8) {
       std::uint32_t u[lane_rows][2];
@@ -223,8 +267,8 @@ struct TensorTile {
       }
       SHARD_UNROLL
       for (int j = 0; j < lane_columns; j += 2) {
-        const std::uint32_t v0 = tf32_bits(first_b[k * column_pitch + j * 4]),
-                            v1 = tf32_bits(first_b[(k + 4) * column_pitch + j * 4]);
+        const std::uint32_t v0 = tf32_bits(b[k * column_pitch + j * 4]),
+                            v1 = tf32_bits(b[(k + 4) * column_pitch + j * 4]);
         SHARD_UNROLL
         for (int i = 0; i < lane_rows; i += 2)
           asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, "
@@ -235,22 +279,65 @@ struct TensorTile {
               : "r"(u[i][0]), "r"(u[i + 1][0]), "r"(u[i][1]), "r"(u[i + 1][1]), "r"(v0), "r"(v1));
       }
     }
-#else
-    for (int k = 0; k < Depth; ++k)
-      for (int i = 0; i < lane_rows; ++i)
-        for (int j = 0; j < lane_columns; ++j)
-          r.sums[i][j] +=
-              Kokkos::bit_cast<float>(tf32_bits(a[k * row_pitch + i * 8])) *
-              Kokkos::bit_cast<float>(tf32_bits(b[k * column_pitch + column(thread, j)]));
-#endif
   }
+
+  /// A thread's pair of terms is (k, k + 4) for both operands, and not (k, k + 1) as in the
+  /// instruction's description: the sum is the same, without bank conflicts.
+  __device__ static void multiply_bfloat16(Registers& r, int thread, const float* a,
+                                           const float* b) {
+    constexpr int pairs = Depth % 16 == 0 ? 2 : 1;  // of terms in an instruction
+    SHARD_UNROLL
+    for (int k = thread % 4; k < Depth; k += 8 * pairs) {
+      std::uint32_t u[lane_rows][pairs];
+      SHARD_UNROLL
+      for (int i = 0; i < lane_rows; ++i) {
+        SHARD_UNROLL
+        for (int p = 0; p < pairs; ++p)
+          u[i][p] = bfloat16_pair(a[(k + 8 * p) * row_pitch + i * 8],
+                                  a[(k + 8 * p + 4) * row_pitch + i * 8]);
+      }
+      SHARD_UNROLL
+      for (int j = 0; j < lane_columns; j += 2) {
+        std::uint32_t v[pairs];
+        SHARD_UNROLL
+        for (int p = 0; p < pairs; ++p)
+          v[p] = bfloat16_pair(b[(k + 8 * p) * column_pitch + j * 4],
+                               b[(k + 8 * p + 4) * column_pitch + j * 4]);
+        SHARD_UNROLL
+        for (int i = 0; i < lane_rows; i += 2) {
+          float(&s)[lane_columns] = r.sums[i];
+          float(&t)[lane_columns] = r.sums[i + 1];
+          if constexpr (pairs == 2)
+            asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, "
+                "%6, %7}, {%8, %9}, "
+                "{%0, %1, %2, %3};"
+                : "+f"(s[j]), "+f"(s[j + 1]), "+f"(t[j]), "+f"(t[j + 1])
+                : "r"(u[i][0]), "r"(u[i + 1][0]), "r"(u[i][1]), "r"(u[i + 1][1]), "r"(v[0]),
+                  "r"(v[1]));
+          else
+            asm("mma.sync.aligned.m16n8k8.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5}, "
+                "{%6}, "
+                "{%0, %1, %2, %3};"
+                : "+f"(s[j]), "+f"(s[j + 1]), "+f"(t[j]), "+f"(t[j + 1])
+                : "r"(u[i][0]), "r"(u[i + 1][0]), "r"(v[0]));
+        }
+      }
+    }
+  }
+#endif
 };
 
-/// True if products of T in Space use tensor cores: the device has them, and the precision is
-/// ProductPrecision::tf32.
-template <class Space, class T>
-bool uses_tensor_cores() {
-  if constexpr (has_tensor_tiles_v<Space, T>) return product_precision() == ProductPrecision::tf32;
+/// Calls run(factors) if products of T in Space use tensor cores: the device has them, and the
+/// precision isn't float32. `decltype(factors)::value` is the precision. Returns whether it did.
+template <class Space, class T, class Run>
+bool with_tensor_cores(const Run& run) {
+  using P = ProductPrecision;
+  if constexpr (has_tensor_tiles_v<Space, T>) {
+    const P precision = product_precision();
+    if (precision == P::tf32) run(std::integral_constant<P, P::tf32>());
+    if (precision == P::bfloat16) run(std::integral_constant<P, P::bfloat16>());
+    return precision != P::float32;
+  }
   return false;
 }
 

@@ -15,14 +15,15 @@
 #include "shard/base/impl/divisor.hpp"
 #include "shard/base/impl/launch.hpp"
 #include "shard/config.hpp"
+#include "vendor.hpp"
 #ifdef SHARD_ENABLE_KERNELS
 #include <KokkosBlas3_gemm.hpp>
 #endif
 
 /// \file
-/// Matrix products by Kokkos Kernels, which calls cuBLAS or rocBLAS. The library chooses the order
-/// in which it adds, and the order may depend on the extents. The same call gives the same bits;
-/// another partition may give others.
+/// Matrix products by Kokkos Kernels, which calls cuBLAS or rocBLAS, or by cuBLASLt on request. The
+/// library chooses the order in which it adds, and the order may depend on the extents. The same
+/// call gives the same bits; another partition may give others.
 
 namespace shard::impl {
 
@@ -59,6 +60,44 @@ struct StartProductKernel {
   }
 };
 
+/// c(i, j) = start(i). `c_column` is the one step of j. Returns false if there are too many
+/// elements.
+template <class Space, class T>
+bool start_product(const Space& space, const Product<T>& p, index_t c_column) {
+  if (p.rows * p.columns >> 31 != 0) return false;
+  const bool rows_fast = p.c_row == 1;
+  const StartProductKernel<T> set =
+      rows_fast ? StartProductKernel<T>{p.c, p.start,     c_column,  1,
+                                        0,   p.start_row, p.columns, Divisor::of(p.rows)}
+                : StartProductKernel<T>{p.c,         p.start, p.c_row, c_column,
+                                        p.start_row, 0,       p.rows,  Divisor::of(p.columns)};
+  launch("shard::product_start", space, set.items(), set);
+  return true;
+}
+
+/// Computes a product by cuBLASLt, or returns false.
+template <class Space, class T>
+bool multiply_by_vendor(const Space& space, const Product<T>& p) {
+  if constexpr (has_vendor_v<Space, T>) {
+    if (!uses_vendor<Space, T>() || !has_vendor_products()) return false;
+    std::optional<VendorProduct> v = VendorProduct::of(p);
+    if (!v) return false;
+    if (p.start != nullptr && v->bias == nullptr) {
+      const bool batched    = v->count > 1 && !v->sums;
+      const index_t batches = batched ? v->count : 1;
+      Product<T> part       = p;
+      part.columns          = p.columns / batches;
+      for (index_t i = 0; i < batches; ++i) {
+        part.c = p.c + i * v->batch_d;
+        if (!start_product(space, part, v->c_column)) return false;
+      }
+      v->add = true;
+    }
+    return run_vendor_product(space, *v, product_precision());
+  }
+  return false;
+}
+
 #ifdef SHARD_ENABLE_KERNELS
 inline constexpr bool has_library_products = true;
 
@@ -89,9 +128,9 @@ struct LibraryMatrix {
   }
 };
 
-/// Computes a product of plain matrices, or returns false.
+/// Computes a product of plain matrices by Kokkos Kernels, or returns false.
 template <class Space, class T>
-bool multiply_by_library(const Space& space, const Product<T>& p) {
+bool multiply_by_kernels(const Space& space, const Product<T>& p) {
   // Smaller ones aren't worth a call, and Kokkos Kernels adds some of them by atomics.
   constexpr index_t least = 32;
   if (std::min({p.rows, p.columns, p.terms}) < least) return false;
@@ -104,16 +143,7 @@ bool multiply_by_library(const Space& space, const Product<T>& p) {
   const auto b = From::of(p.b, p.terms, p.columns, *b_term, *b_column);
   const auto c = To::of(p.c, p.rows, p.columns, p.c_row, *c_column);
   if (!a || !b || !c) return false;
-  if (p.start != nullptr) {
-    if (p.rows * p.columns >> 31 != 0) return false;
-    const bool rows_fast = p.c_row == 1;
-    const StartProductKernel<T> set =
-        rows_fast ? StartProductKernel<T>{p.c, p.start,     *c_column, 1,
-                                          0,   p.start_row, p.columns, Divisor::of(p.rows)}
-                  : StartProductKernel<T>{p.c,         p.start, p.c_row, *c_column,
-                                          p.start_row, 0,       p.rows,  Divisor::of(p.columns)};
-    launch("shard::product_start", space, set.items(), set);
-  }
+  if (p.start != nullptr && !start_product(space, p, *c_column)) return false;
   const T beta            = p.add || p.start != nullptr ? T(1) : T(0);
   const auto other        = [](const char* mode) { return *mode == 'N' ? "T" : "N"; };
   const bool is_transpose = *c->mode == 'T';  // c' = b' a'
@@ -126,10 +156,16 @@ bool multiply_by_library(const Space& space, const Product<T>& p) {
 #else
 inline constexpr bool has_library_products = false;
 template <class Space, class T>
-bool multiply_by_library(const Space&, const Product<T>&) {
+bool multiply_by_kernels(const Space&, const Product<T>&) {
   return false;
 }
 #endif
+
+/// Computes a product by the library that was asked for or built in, or returns false.
+template <class Space, class T>
+bool multiply_by_library(const Space& space, const Product<T>& p) {
+  return multiply_by_vendor(space, p) || multiply_by_kernels(space, p);
+}
 
 }  // namespace shard::impl
 

@@ -6,11 +6,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <random>
 #include <string>
 #include <type_traits>
 #include <vector>
 
+#include "device_blocks.hpp"
 #include "device_teams.hpp"
 
 #include "../../src/layers/device_attend.hpp"
@@ -18,99 +18,12 @@
 #include "../../src/layers/device_correlation.hpp"
 #include "../../src/layers/device_correlation_weights.hpp"
 #include "../../src/layers/device_linear.hpp"
+#include "../../src/layers/device_vendor.hpp"
 
 namespace shard::testing {
 namespace {
 
-using impl::Block;
 using impl::FixedPieces;
-using impl::LocalWindow;
-
-class Generator {
- public:
-  explicit Generator(unsigned seed, int parts = 10000) : engine_(seed), parts_(parts) {}
-  int below(int n) { return static_cast<int>(engine_() % static_cast<unsigned>(n)); }
-  int between(int a, int b) { return a + below(b - a + 1); }
-  /// From -1 to 1, a multiple of 1 / parts.
-  double real() { return static_cast<double>(between(-parts_, parts_)) / parts_; }
-
- private:
-  std::mt19937 engine_;
-  int parts_;
-};
-
-/// A block with its memory, whose cells are padded on all sides.
-template <class T>
-struct Cells {
-  std::vector<T> memory;
-  Block<T> block;
-
-  Cells(Generator& random, index_t batch, index_t channels, const index_t (&begin)[3],
-        const index_t (&extent)[3]) {
-    block.batch     = batch;
-    block.channels  = channels;
-    index_t strides = random.between(1, 2), before = 0;
-    for (int d = 2; d >= 0; --d) {
-      block.begin[d]      = begin[d];
-      block.end[d]        = begin[d] + extent[d];
-      block.stride[d + 2] = strides;
-      const index_t low = random.below(3), all = low + extent[d] + random.below(3) + 1;
-      before += (low - begin[d]) * strides;
-      strides *= all;
-    }
-    block.stride[1] = strides;
-    block.stride[0] = strides * (channels + random.below(2));
-    memory.resize(static_cast<std::size_t>(block.stride[0] * batch + 1));
-    for (T& value : memory) value = static_cast<T>(random.real());
-    block.origin = memory.data() + before;
-  }
-};
-
-template <class T>
-void expect_near(const std::vector<T>& a, const std::vector<T>& b, const std::string& what) {
-  const double tolerance = sizeof(T) == 8 ? 1e-12 : 2e-5;
-  ASSERT_EQ(a.size(), b.size());
-  double largest = 1;
-  for (const T& value : b) largest = std::max(largest, std::abs(static_cast<double>(value)));
-  for (std::size_t i = 0; i < a.size(); ++i)
-    ASSERT_NEAR(static_cast<double>(a[i]), static_cast<double>(b[i]), tolerance * largest)
-        << what << " at " << i;
-}
-
-/// Visits all (n, a, b, o, i, weight) of a window.
-template <class T, class Visit>
-void visit_products(const Block<T>& coarse, const Block<T>& fine, const LocalWindow& w,
-                    const Visit& visit) {
-  const index_t per_coarse = coarse.channels / w.groups, per_fine = fine.channels / w.groups;
-  for (index_t n = 0; n < coarse.batch; ++n)
-    for (index_t a = 0; a < coarse.channels; ++a)
-      for (index_t b = 0; b < per_fine; ++b)
-        for (index_t oz = coarse.begin[0]; oz < coarse.end[0]; ++oz)
-          for (index_t oy = coarse.begin[1]; oy < coarse.end[1]; ++oy)
-            for (index_t ox = coarse.begin[2]; ox < coarse.end[2]; ++ox)
-              for (index_t t = 0; t < w.taps(); ++t) {
-                const index_t o[3] = {oz, oy, ox},
-                              k[3] = {t / w.kernel[2] / w.kernel[1], t / w.kernel[2] % w.kernel[1],
-                                      t % w.kernel[2]};
-                index_t i[3];
-                bool inside = true;
-                for (int d = 0; d < 3; ++d) {
-                  i[d]   = o[d] * w.stride[d] + k[d] * w.dilation[d] + w.offset[d];
-                  inside = inside && i[d] >= fine.begin[d] && i[d] < fine.end[d];
-                }
-                if (inside)
-                  visit(coarse.at(n, a, oz, oy, ox),
-                        fine.at(n, a / per_coarse * per_fine + b, i[0], i[1], i[2]),
-                        (a * per_fine + b) * w.taps() + t);
-              }
-}
-
-template <class T>
-std::vector<T> values(Generator& random, index_t count) {
-  std::vector<T> v(static_cast<std::size_t>(count));
-  for (T& value : v) value = static_cast<T>(random.real());
-  return v;
-}
 
 template <class T>
 void check_window(Generator& random, const LocalWindow& w, index_t per_coarse, index_t per_fine,
@@ -241,19 +154,52 @@ TEST(device_layers, convolutions_of_special_shapes) {
   check_window<double>(random, w, 4, 4, {1, 3, 4}, {1, 9, 8});
 }
 
-/// A tensor's rows as two dimensions with gaps.
-template <class T>
-impl::TensorRows<T> rows_with_gaps(std::vector<T>& memory, index_t n0, index_t n1, index_t length,
-                                   index_t step, Generator& random) {
-  impl::TensorRows<T> rows;
-  rows.length       = length;
-  rows.step         = step;
-  const index_t row = length * step + random.below(3), outer = row * (n1 + random.below(2));
-  memory      = values<T>(random, outer * n0 + 1);
-  rows.origin = memory.data();
-  rows.rows.append(n0, outer);
-  rows.rows.append(n1, row);
-  return rows;
+TEST(device_layers, kernels_around_a_vendors_library) {
+  const TeamSpace space;
+  Generator random(7);
+  LocalWindow w;
+  w.kernel[1] = w.kernel[2] = 3;
+  int gaps                  = 0;
+  for (int i = 0; i < 20; ++i) {
+    const Cells<float> coarse(random, 2, 3, {0, random.between(-2, 0), random.between(-2, 0)},
+                              {random.between(1, 2), 7, 5}),
+        fine(random, 2, 3, {0, -2, -2}, {2, 12, 10});
+    const auto v = impl::VendorConvolution::of(coarse.block, fine.block, w, true);
+    if (!v) continue;
+    const impl::VendorTensor &box = v->coarse, packed = box.packed();
+    gaps += box.is_packed() ? 0 : 1;
+    const float* const from = coarse.block.origin + box.origin;
+    const float* const copy = impl::packed_elements(space, box, as_const(coarse.block));
+    space.fence();
+    for (int at = 0; at < 2 * 3 * box.extent[2] * box.extent[3] * box.extent[4]; ++at) {
+      int rest              = at;
+      std::ptrdiff_t of_box = 0, of_copy = 0;
+      for (std::size_t d = 5; d-- > 0; rest /= box.extent[d]) {
+        of_box += rest % box.extent[d] * box.stride[d];
+        of_copy += rest % box.extent[d] * packed.stride[d];
+      }
+      ASSERT_EQ(copy[of_copy], from[of_box]) << at;
+    }
+  }
+  EXPECT_GT(gaps, 3);
+  for (const bool biased : {true, false}) {
+    const Cells<float> cells(random, 2, 3, {0, -1, -2}, {2, 4, 5});
+    const float bias[3] = {1.0F, 2.0F, 3.0F};
+    auto expected = cells.memory, got = cells.memory;
+    impl::Block<float> out = cells.block, to = cells.block;
+    out.origin = got.data() + (cells.block.origin - cells.memory.data());
+    to.origin  = expected.data() + (cells.block.origin - cells.memory.data());
+    for (index_t n = 0; n < 2; ++n)
+      for (index_t c = 0; c < 3; ++c)
+        for (index_t z = 0; z < 2; ++z)
+          for (index_t y = -1; y < 3; ++y)
+            for (index_t x = -2; x < 3; ++x) to.at(n, c, z, y, x) = biased ? bias[c] : 0.0F;
+    const impl::StartChannelsKernel<float> start{out, biased ? bias : nullptr,
+                                                 impl::RowSplit::of(space, out)};
+    impl::launch("start_channels", space, start.split.items(), start);
+    space.fence();
+    EXPECT_EQ(got, expected);
+  }
 }
 
 template <class T>
@@ -357,9 +303,9 @@ class ScopedPrecision {
   ProductPrecision before_;
 };
 
-TEST(device_layers, tf32_rounds_factors_and_nothing_else) {
-  const ScopedPrecision tf32(ProductPrecision::tf32);
-  Generator random(5, 512);  // values that TF32 holds: the results are those of float
+/// Products and convolutions of values that the precision holds are those of float.
+void check_rounded_products(unsigned seed, int parts) {
+  Generator random(seed, parts);
   check_linear<float>(random, 7, 60, 12, 65);
   check_linear<float>(random, 2, 50, 40, 48);
   check_linear<float>(random, 30, 40, 20, 3);
@@ -370,24 +316,49 @@ TEST(device_layers, tf32_rounds_factors_and_nothing_else) {
   w.stride[1] = w.stride[2] = 2;
   check_window<float>(random, w, 65, 70, {1, 4, 5}, {1, 8, 9});
   check_window<double>(random, w, 65, 33, {1, 4, 5}, {1, 8, 9});
+}
+
+/// The product of 1 and a value with the precision.
+float product_with(ProductPrecision precision, float value) {
+  const ScopedPrecision scoped(precision);
+  float y = 0.0F, one = 1.0F;
+  impl::Product<float> p;
+  p.c    = &y;
+  p.a    = &one;
+  p.b    = &value;
+  p.rows = p.columns = p.terms = 1;
+  impl::multiply_on_device("one product", TeamSpace(), p, false);
+  Kokkos::fence();
+  return y;
+}
+
+TEST(device_layers, tf32_rounds_factors_and_nothing_else) {
+  const ScopedPrecision tf32(ProductPrecision::tf32);
+  check_rounded_products(5, 512);
   const auto rounded = [](float v) { return Kokkos::bit_cast<float>(impl::tf32_bits(v)); };
   EXPECT_EQ(rounded(1.0F + 0x1p-12F), 1.0F);
   EXPECT_EQ(rounded(1.0F + 0x1p-11F), 1.0F + 0x1p-10F);
   EXPECT_EQ(rounded(-1.0F - 0x1p-11F), -1.0F - 0x1p-10F);
   EXPECT_TRUE(std::isnan(rounded(Kokkos::bit_cast<float>(0x7fffffffU))));
-  float x = 1.0F + 0x1p-12F, y = 0.0F, one = 1.0F;
-  impl::Product<float> p;
-  p.c    = &y;
-  p.a    = &one;
-  p.b    = &x;
-  p.rows = p.columns = p.terms = 1;
-  impl::multiply_on_device("one product", TeamSpace(), p, false);
-  Kokkos::fence();
-  EXPECT_EQ(y, 1.0F);
-  set_product_precision(ProductPrecision::float32);
-  impl::multiply_on_device("one product", TeamSpace(), p, false);
-  Kokkos::fence();
-  EXPECT_EQ(y, x);
+  const float x = 1.0F + 0x1p-12F;
+  EXPECT_EQ(product_with(ProductPrecision::tf32, x), 1.0F);
+  EXPECT_EQ(product_with(ProductPrecision::float32, x), x);
+}
+
+TEST(device_layers, bfloat16_rounds_factors_and_nothing_else) {
+  const ScopedPrecision bfloat16(ProductPrecision::bfloat16);
+  check_rounded_products(6, 64);
+  const auto rounded = [](float v) { return Kokkos::bit_cast<float>(impl::bfloat16_bits(v)); };
+  EXPECT_EQ(rounded(1.0F + 0x1p-9F), 1.0F);
+  EXPECT_EQ(rounded(1.0F + 0x1p-8F), 1.0F);  // a tie, to even
+  EXPECT_EQ(rounded(1.0F + 0x3p-8F), 1.0F + 0x1p-6F);
+  EXPECT_EQ(rounded(-1.0F - 0x1p-8F - 0x1p-20F), -1.0F - 0x1p-7F);
+  EXPECT_TRUE(std::isnan(rounded(Kokkos::bit_cast<float>(0x7f800001U))));
+  EXPECT_EQ(rounded(Kokkos::bit_cast<float>(0x7f800000U)), Kokkos::bit_cast<float>(0x7f800000U));
+  EXPECT_EQ(impl::bfloat16_pair(1.0F, -2.0F), 0xc0003f80U);
+  const float x = 1.0F + 0x1p-9F;
+  EXPECT_EQ(product_with(ProductPrecision::bfloat16, x), 1.0F);
+  EXPECT_EQ(product_with(ProductPrecision::tf32, x), x);
 }
 
 TEST(device_layers, pieces_cover_all_terms) {
@@ -454,7 +425,9 @@ TEST(device_layers, launch_bounds_fit_every_gpu) {
   expect_attention_launches<double, 64>();
   expect_window_launches<float>();
   expect_window_launches<double>();
-  expect_launch<impl::ProductTileKernel<float, impl::LinearTensorTile, 1, int>>(4);
+  expect_launch<
+      impl::ProductTileKernel<float, impl::LinearTensorTile<ProductPrecision::bfloat16>, 1, int>>(
+      4);
   // as tuned on an H100
   using Queries = impl::AttendBackTeamKernel<float, 16, false, false, 1>;
   EXPECT_EQ(impl::resident_teams(Queries::Tile::resident, Queries::threads,

@@ -215,7 +215,7 @@ std::pair<float, float> product_of(const Layer& layer, const X& x, const Y& y, f
 }
 
 // On a host and without tensor cores nothing changes, nor where Kokkos Kernels multiplies.
-TEST(Linear, Tf32RoundsFactorsOfADeviceWithTensorCores) {
+TEST(Linear, TensorCoresOfADeviceRoundFactors) {
   struct Row;
   const shard::Mesh<Row> mesh(MPI_COMM_SELF, {1});
   using Tokens = ShardedView<float**, Right, ShardDim<0, Row>>;
@@ -230,11 +230,12 @@ TEST(Linear, Tf32RoundsFactorsOfADeviceWithTensorCores) {
 #else
   constexpr bool by_library = false;
 #endif
-  const float x = 1.0F + 0x1p-12F;
-  for (const auto precision : {shard::ProductPrecision::tf32, shard::ProductPrecision::float32}) {
+  const float x   = 1.0F + 0x1p-12F;  // 1 in TF32 and in bfloat16
+  using Precision = shard::ProductPrecision;
+  for (const auto precision : {Precision::tf32, Precision::bfloat16, Precision::float32}) {
     shard::set_product_precision(precision);
-    const bool tf32      = rounds && precision == shard::ProductPrecision::tf32;
-    const float in_tiles = tf32 ? 1.0F : x, factor = tf32 && !by_library ? 1.0F : x;
+    const bool rounded   = rounds && precision != Precision::float32;
+    const float in_tiles = rounded ? 1.0F : x, factor = rounded && !by_library ? 1.0F : x;
     const auto linear = product_of(shard::Linear{40, 48, false}, Tokens("x", mesh, {64, 40}),
                                    Tokens("y", mesh, {64, 48}), x);
     EXPECT_EQ(linear.first, 40.0F * factor);

@@ -36,5 +36,5 @@ with open(out + "/results.md", "w") as page:
     for s in steps:
         words = ", ".join(s["failed"]) or " ".join(s["last"])
         page.write(f"| {s['step']} | {s['status']} | {s['seconds']} | {s['passed'] or ''} | {words[:300]} |\n")
-    for name in filter(read, ("layers", "layers.tf32")):
+    for name in filter(read, ("layers", "layers.tf32", "layers.bf16", "layers.library", "layers.tf32.library")):
         page.write(f"\n{name}\n\n```text\n{read(name)}```\n")

@@ -9,19 +9,44 @@ namespace shard {
 /// What the factors of float products may be rounded to on a device.
 enum class ProductPrecision : std::uint8_t {
   float32,  ///< not at all
-  tf32      ///< 10 bits of mantissa; products are then exact, and sums are float
+  tf32,     ///< 10 bits of mantissa; products are then exact, and sums are float
+  bfloat16  ///< 7 bits of mantissa; products are then exact, and sums are float
 };
 
 /// Sets the precision of the process' products from here on: those of Linear and its gradients, and
 /// of convolutions with more than 32 output channels per group and their gradients, in float on
 /// NVIDIA GPUs with tensor cores (sm_80 and later). All other products, hosts and AMD GPUs keep
 /// `float32`, the default. Results stay bitwise reproducible, on every number of ranks where they
-/// were so before. Local; ranks should agree, as their results differ otherwise. Call it while no
-/// layer is running.
+/// were so before. Fields and parameters stay float. Local; ranks should agree, as their results
+/// differ otherwise. Call it while no layer is running.
 void set_product_precision(ProductPrecision precision);
 
 /// The precision that set_product_precision set last.
 ProductPrecision product_precision();
+
+/// Who computes float products on a device.
+enum class ProductLibrary : std::uint8_t {
+  shard,  ///< this library, or Kokkos Kernels where it was built with SHARD_ENABLE_KERNELS
+  vendor  ///< cuDNN and cuBLASLt
+};
+
+/// Sets who computes the process' float products on a device from here on. With `vendor`, cuDNN
+/// computes convolutions and their gradients, and cuBLASLt `Linear`, 1x1 convolutions in bfloat16,
+/// and their gradients. What they don't support, depthwise convolutions, double and hosts stay with
+/// `shard`, the default. The precision is that of set_product_precision; convolutions in bfloat16
+/// with larger kernels stay with `shard`, because cuDNN would round their results too.
+///
+/// Only deterministic algorithms are used: the same call on the same GPU gives the same bits. The
+/// order of sums depends on the extents, so results of other meshes differ by rounding.
+///
+/// A call may use up to 512 MiB of workspace, which is kept for each stream. Local; ranks should
+/// agree. Call it while no layer is running.
+/// \throws ArgumentError for `vendor` in a build with neither SHARD_ENABLE_CUDNN nor
+/// SHARD_ENABLE_CUBLASLT
+void set_product_library(ProductLibrary library);
+
+/// The library that set_product_library set last.
+ProductLibrary product_library();
 
 }  // namespace shard
 

@@ -24,6 +24,8 @@ class Shard(CMakePackage):
 
     variant("shared", default=True, description="Build shared libraries")
     variant("nccl", default=False, description="Messages between CUDA devices by NCCL")
+    variant("cudnn", default=False, description="Convolutions by cuDNN on request")
+    variant("cublaslt", default=False, description="Dense products by cuBLASLt on request")
     variant("rccl", default=False, description="Messages between HIP devices by RCCL")
     variant("netcdf", default=True, description="Read and write NetCDF")
     variant("pnetcdf", default=False, when="+netcdf", description="All ranks write NetCDF")
@@ -42,6 +44,8 @@ class Shard(CMakePackage):
     depends_on("kokkos@4.5:5")
     depends_on("kokkos-kernels@4.5:5", when="+kernels")
     depends_on("nccl", when="+nccl")
+    depends_on("cudnn@9:", when="+cudnn")
+    depends_on("cuda", when="+cublaslt")
     depends_on("rccl", when="+rccl")
     depends_on("netcdf-c", when="+netcdf")
     depends_on("parallel-netcdf", when="+pnetcdf")
@@ -55,6 +59,8 @@ class Shard(CMakePackage):
         depends_on("pkgconfig", when="+fftw")
 
     requires("^kokkos+cuda", when="+nccl", msg="NCCL is for kokkos+cuda")
+    requires("^kokkos+cuda", when="+cudnn", msg="cuDNN is for kokkos+cuda")
+    requires("^kokkos+cuda", when="+cublaslt", msg="cuBLASLt is for kokkos+cuda")
     requires("^kokkos+rocm", when="+rccl", msg="RCCL is for kokkos+rocm")
     # an archive without position-independent code can't be in a shared library
     requires("^kokkos+pic", when="+shared ^kokkos~shared")
@@ -65,6 +71,8 @@ class Shard(CMakePackage):
             # Spack's compilers are called with the target's -march
             self.define("SHARD_PROCESSOR_LEVELS", False),
             self.define_from_variant("SHARD_ENABLE_NCCL", "nccl"),
+            self.define_from_variant("SHARD_ENABLE_CUDNN", "cudnn"),
+            self.define_from_variant("SHARD_ENABLE_CUBLASLT", "cublaslt"),
             self.define_from_variant("SHARD_ENABLE_RCCL", "rccl"),
             self.define_from_variant("SHARD_ENABLE_NETCDF", "netcdf"),
             self.define_from_variant("SHARD_ENABLE_PNETCDF", "pnetcdf"),

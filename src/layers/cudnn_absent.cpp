@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+// Instead of cudnn.cpp, in builds without cuDNN.
+#include "vendor.hpp"
+
+namespace shard::impl {
+
+struct VendorConvolutionPlan {};
+
+bool has_vendor_convolutions() { return false; }
+
+const VendorConvolutionPlan* vendor_convolution_plan(const Kokkos::DefaultExecutionSpace&,
+                                                     VendorPass, const VendorConvolution&,
+                                                     ProductPrecision) {
+  return nullptr;
+}
+
+void run_vendor_convolution(const Kokkos::DefaultExecutionSpace&, const VendorConvolutionPlan&,
+                            const float*, const float*, float*, bool) {}
+
+}  // namespace shard::impl
