@@ -31,16 +31,18 @@ enum class ProductLibrary : std::uint8_t {
 };
 
 /// Sets who computes the process' float products on a device from here on. With `vendor`, cuDNN
-/// computes convolutions and their gradients, and cuBLASLt `Linear`, 1x1 convolutions in bfloat16,
-/// and their gradients. What they don't support, depthwise convolutions, double and hosts stay with
-/// `shard`, the default. The precision is that of set_product_precision; convolutions in bfloat16
-/// with larger kernels stay with `shard`, because cuDNN would round their results too.
+/// computes convolutions and their gradients, and cuBLASLt computes `Linear` and its gradients.
+/// What they don't support, depthwise convolutions, double, hosts and AMD GPUs stay with `shard`,
+/// the default. The precision is that of set_product_precision, but in bfloat16 cuBLASLt may take
+/// TF32, and convolutions stay with `shard` unless they are 1x1, because cuDNN would round results
+/// too.
 ///
 /// Only deterministic algorithms are used: the same call on the same GPU gives the same bits. The
 /// order of sums depends on the extents, so results of other meshes differ by rounding.
 ///
-/// A call may use up to 512 MiB of workspace, which is kept for each stream. Local; ranks should
-/// agree. Call it while no layer is running.
+/// A product may use up to 512 MiB of workspace, which is kept for each stream, and a copy of an
+/// output's gradient that has gaps. The first one with new extents may allocate. Local; ranks
+/// should agree. Call it while no layer is running.
 /// \throws ArgumentError for `vendor` in a build with neither SHARD_ENABLE_CUDNN nor
 /// SHARD_ENABLE_CUBLASLT
 void set_product_library(ProductLibrary library);
