@@ -264,8 +264,8 @@ std::vector<Result> measure(MPI_Comm comm, const Options& options) {
     // a filter may name a way: only making the case tells which there are, so ask for those known
     std::vector<std::string> known{"shard_pullback", "shard_ordered_pullback"};
     if (!one.pullback) {
-      known = {"hand_mpi", "hand_mpi_in_place", "hand_mpi_single", "petsc",
-               "tpetra",   "ghex",              "memcpy"};
+      known = {"hand_mpi", "hand_mpi_in_place", "hand_mpi_single", "petsc", "tpetra", "ghex",
+               "memcpy"};
       for (const std::string transport : {"shard_mpi", "shard_shared"})
         for (const char* what : {"", "_adjoint", "_single", "_faces"})
           known.push_back(transport + what);

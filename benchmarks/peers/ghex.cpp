@@ -66,12 +66,11 @@ class Ghex : public Competitor {
     const std::vector<Domain> domains{grid.domain()};
     return ghex::make_pattern<ghex::structured::grid>(context, halos, domains);
   }
-  using Field   = decltype(wrap(std::declval<const Grid&>(), nullptr));
+  using Field = decltype(wrap(std::declval<const Grid&>(), nullptr));
   using Pattern =
       decltype(make_pattern(std::declval<ghex::context&>(), std::declval<const Grid&>()));
-  using Info    = decltype(std::declval<Pattern&>()(std::declval<Field&>()));
-  using Object  = decltype(ghex::make_communication_object<Pattern>(
-      std::declval<ghex::context&>()));
+  using Info   = decltype(std::declval<Pattern&>()(std::declval<Field&>()));
+  using Object = decltype(ghex::make_communication_object<Pattern>(std::declval<ghex::context&>()));
 
  public:
   Ghex(const Problem& p, const Grid& grid)

@@ -133,8 +133,7 @@ int main(int argc, char** argv) {
   const shard::Converted single_cycle(cycle_of_floats, single);
   shard::CG cg(x, a, cycle, {.relative = poisson::tolerance});
   shard::CG cg_single(x, a, single_cycle, {.relative = poisson::tolerance, .flexible = true});
-  shard::Refinement refined(x, a,
-                            shard::CG(single, a_single, cycle_of_floats, {.relative = 1e-4}),
+  shard::Refinement refined(x, a, shard::CG(single, a_single, cycle_of_floats, {.relative = 1e-4}),
                             {.relative = poisson::tolerance});
   const auto solve = [&](auto& solver) {
     deep_copy(space, x, 0.0);

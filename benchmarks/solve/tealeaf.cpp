@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Conjugate gradients as in TeaLeaf (github.com/UK-MAC/TeaLeaf): heat conduction by five points with
-// coefficients at faces, three loops an iteration, written by hand with MPI. Beside it CG with a
-// StencilOperator of the same coefficients, with fast and with ordered dots. In turns; medians of
+// Conjugate gradients as in TeaLeaf (github.com/UK-MAC/TeaLeaf): heat conduction by five points
+// with coefficients at faces, three loops an iteration, written by hand with MPI. Beside it CG with
+// a StencilOperator of the same coefficients, with fast and with ordered dots. In turns; medians of
 // the slowest rank. Both must give the same solution.
 //
 // mpirun -n 2 tealeaf [--cells 1000] [--iterations 100] [--turns 11] [--quick]
@@ -24,8 +24,9 @@ namespace {
 
 struct Rows;
 using Space = Kokkos::DefaultHostExecutionSpace;
-using Field = shard::ShardedView<double**, Kokkos::LayoutRight, shard::ShardDim<0, Rows, shard::Halo<1>>,
-                                 shard::ShardDim<1, shard::Unsharded, shard::Halo<1>>, Kokkos::HostSpace>;
+using Field =
+    shard::ShardedView<double**, Kokkos::LayoutRight, shard::ShardDim<0, Rows, shard::Halo<1>>,
+                       shard::ShardDim<1, shard::Unsharded, shard::Halo<1>>, Kokkos::HostSpace>;
 
 /// From 0 to 1, of a cell.
 double random_at(std::int64_t i, std::int64_t j) {
@@ -36,7 +37,7 @@ double random_at(std::int64_t i, std::int64_t j) {
 double coefficient(std::int64_t n, int d, std::int64_t i, std::int64_t j) {
   const std::int64_t at = d == 0 ? i : j, other = d == 0 ? j : i;
   if (at <= 0 || at >= n || other < 0 || other >= n) return 0.0;
-  const double here = 0.1 + random_at(i, j),
+  const double here  = 0.1 + random_at(i, j),
                there = 0.1 + (d == 0 ? random_at(i - 1, j) : random_at(i, j - 1));
   return 10.0 * (here + there) / (2.0 * here * there);
 }
@@ -197,8 +198,8 @@ int main(int argc, char** argv) {
     for (int j = 0; j < n; ++j) off = std::fmax(off, std::fabs(x(i, j) - by_hand.u(i, j)));
   MPI_Allreduce(MPI_IN_PLACE, &off, 1, MPI_DOUBLE, MPI_MAX, mesh.communicator());
   if (mesh.rank() == 0)
-    std::printf("%d x %d cells, %d iterations, %d ranks; largest difference of solutions %.1e\n", n, n,
-                last.iterations, mesh.size(), off);
+    std::printf("%d x %d cells, %d iterations, %d ranks; largest difference of solutions %.1e\n", n,
+                n, last.iterations, mesh.size(), off);
   ways::print(mesh.communicator(), all);
   if (!(off < 1e-10)) {
     if (mesh.rank() == 0) std::fprintf(stderr, "tealeaf: the solutions differ\n");

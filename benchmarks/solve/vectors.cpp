@@ -33,7 +33,8 @@ struct Fill {
   double* to;
   double phase;
   KOKKOS_FUNCTION void operator()(std::int64_t i) const {
-    to[i] = Kokkos::sin(phase + 0.7 * static_cast<double>(i)) * Kokkos::exp(1e-6 * static_cast<double>(i % 4'000'000));
+    to[i] = Kokkos::sin(phase + 0.7 * static_cast<double>(i)) *
+            Kokkos::exp(1e-6 * static_cast<double>(i % 4'000'000));
   }
 };
 struct Copy {
@@ -63,7 +64,8 @@ void measure(const shard::Mesh<Ranks>& mesh, shard::index_t points, int turns) {
        [&] { result += shard::dots<shard::Determinism::ordered>(space, std::tie(x, y))[0]; },
        2.0 * bytes},
       {"ordered norm",
-       [&] { result += shard::dots<shard::Determinism::ordered>(space, std::tie(x, x))[0]; }, bytes},
+       [&] { result += shard::dots<shard::Determinism::ordered>(space, std::tie(x, x))[0]; },
+       bytes},
       {"axpby", [&] { shard::axpby(space, y, 0.5, x, 0.5); }, 3.0 * bytes}};
 #ifdef SHARD_BENCHMARK_KERNELS
   const auto sum = [&](double mine) {

@@ -169,7 +169,7 @@ TwoFolds add_to_two(const double (&level)[levels][lanes], double limit, const do
     any_left |= left[l];
   }
   constexpr std::int64_t digits = std::numeric_limits<std::int64_t>::max();  // -0 isn't a remainder
-  folds.exact = any_above >= 0 && (any_left & digits) == 0;
+  folds.exact                   = any_above >= 0 && (any_left & digits) == 0;
   return folds;
 }
 

@@ -245,10 +245,11 @@ TEST(Krylov, FusedUpdatesHaveTheBitsOfSingleOnes) {
       EXPECT_EQ(result.status, SolveStatus::iterations) << result.text();
       EXPECT_NEAR(result.implicit, std::sqrt(rr), 1e-14 * std::sqrt(rr));
       EXPECT_NEAR(result.residual, std::sqrt(rr), 1e-9 * std::sqrt(rr));  // x isn't a step behind
-      EXPECT_LT(error_of(x, [&](const auto& i) {
-                  return expected(static_cast<int>(i[0] - y.begin(0)),
-                                  static_cast<int>(i[1] - y.begin(1)));
-                }),
+      EXPECT_LT(error_of(x,
+                         [&](const auto& i) {
+                           return expected(static_cast<int>(i[0] - y.begin(0)),
+                                           static_cast<int>(i[1] - y.begin(1)));
+                         }),
                 1e-300)
           << iterations << (weighted ? " weighted" : "");
     }
@@ -257,11 +258,11 @@ TEST(Krylov, FusedUpdatesHaveTheBitsOfSingleOnes) {
 
 TEST(Krylov, RefinementReachesTheDigitsOfDouble) {
   const Space space;
-  using Single = Cube<float, Zero>;
-  using Double = Cube<double, Zero>;
-  const auto cube = [](const auto& i) { return rough(i); };
+  using Single     = Cube<float, Zero>;
+  using Double     = Cube<double, Zero>;
+  const auto cube  = [](const auto& i) { return rough(i); };
   const auto solve = [&](const Grid& mesh) {
-    const Double x("x", mesh, {12, 10, 8}), b = x.like("b");
+    const Double x("x", mesh, {12, 10, 8}), b           = x.like("b");
     const Single single("single", mesh, {12, 10, 8}), c = single.like("c");
     const Diffusion a(x, {});
     const Diffusion a_single(single, {});

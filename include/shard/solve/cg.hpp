@@ -66,7 +66,7 @@ class CG : public KrylovSolver<CG<V, A, M>, V, A, M, 4> {
       this->a_.apply(space, q, p);
       const double pq = this->dots_of(space, {Of{&p, &q}})[0];
       if (!(pq > 0.0)) return void(progress.breakdown("p'Ap"));
-      alpha = rz / pq;
+      alpha           = rz / pq;
       before          = rz;
       const double rr = impl::descend(space, this->product(), r, q, alpha);
       if (progress.step(Kokkos::sqrt(rr))) return finish();

@@ -20,8 +20,7 @@ namespace shard {
 /// after each correction by the inner solver's residual. If no correction helps any more, the solve
 /// has stagnated, and x is the best one. A second solve allocates nothing.
 template <class V, class A, class Inner>
-class Refinement
-    : public KrylovSolver<Refinement<V, A, Inner>, V, A, Identity, 2, false, true> {
+class Refinement : public KrylovSolver<Refinement<V, A, Inner>, V, A, Identity, 2, false, true> {
   using Base = KrylovSolver<Refinement, V, A, Identity, 2, false, true>;
   friend Base;
   using Correction = typename Inner::vector_type;

@@ -20,7 +20,7 @@ class FoldedSum {
   static constexpr int lanes     = 16;
   static constexpr int levels    = 4;    ///< carries, and three folds
   static constexpr index_t block = 512;  ///< terms between two carries
-  static constexpr index_t part  = 128;  ///< values to add at a time while later ones are prefetched
+  static constexpr index_t part = 128;  ///< values to add at a time while later ones are prefetched
 
   /// `sum`: an ExactSum's digits, which are set to zero.
   explicit FoldedSum(index_t* sum);

@@ -43,18 +43,21 @@ KOKKOS_INLINE_FUNCTION double neutral(ReductionKind kind) {
 /// The copies of a field whose type has none.
 struct NoCopies {};
 
-/// Whether a functor also writes: its write_first(i, j, ...) is called once for each element, before
-/// the element's term is read. So an update and a sum of what it wrote are one pass over memory.
+/// Whether a functor also writes: its write_first(i, j, ...) is called once for each element,
+/// before the element's term is read. So an update and a sum of what it wrote are one pass over
+/// memory.
 template <int Rank, class Functor>
 inline constexpr bool writes_v = []<int... D>(std::integer_sequence<int, D...>) {
   return requires(const Functor& f) { f.write_first((D + 0)...); };
-}(std::make_integer_sequence<int, Rank>{});
+}
+(std::make_integer_sequence<int, Rank>{});
 
 /// Whether a functor can prefetch what the term of an element reads: it has prefetch(i, j, ...).
 template <int Rank, class Functor>
 inline constexpr bool prefetches_v = []<int... D>(std::integer_sequence<int, D...>) {
   return requires(const Functor& f) { f.prefetch((D + 0)...); };
-}(std::make_integer_sequence<int, Rank>{});
+}
+(std::make_integer_sequence<int, Rank>{});
 
 /// A functor's terms at a field's owned elements, by their number in memory order; copies of other
 /// elements are left out.
@@ -72,8 +75,8 @@ struct FieldTerms {
   template <int... D>
   static auto term(std::integer_sequence<int, D...>)
       -> std::remove_cvref_t<decltype(std::declval<const Functor&>()((D + 0)...))>;
-  using Term                 = decltype(term(std::make_integer_sequence<int, rank>{}));
-  static constexpr int count = term_values<Term>;
+  using Term                   = decltype(term(std::make_integer_sequence<int, rank>{}));
+  static constexpr int count   = term_values<Term>;
   static constexpr bool writes = writes_v<rank, Functor>;
   static_assert(!writes || (!has_copies && count == 1),
                 "copies are left out, and a device reads several values in several threads");

@@ -226,8 +226,7 @@ double descend(const Space& space, const std::type_identity_t<InnerProduct<V>>& 
             if (product.order == Determinism::ordered)
               add_descent<Determinism::ordered>(reduction, space, pr, pq, alpha, product.scale);
             else
-              add_descent<Determinism::on_one_mesh>(reduction, space, pr, pq, alpha,
-                                                    product.scale);
+              add_descent<Determinism::on_one_mesh>(reduction, space, pr, pq, alpha, product.scale);
           },
           r, q);
       reduction.start(space, true);
