@@ -72,7 +72,7 @@ class ByHand {
         if (i < rows_ && j < columns_) b_[at(i, j)] = random_at(j, first + i) - 0.5;
       }
   }
-  /// So many iterations from 0; returns r'r.
+  /// Runs `iterations` iterations from x = 0; returns r'r.
   double solve(int iterations) {
     double sums[1] = {0.0};
     for (int i = 0; i < rows_; ++i)

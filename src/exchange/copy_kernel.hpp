@@ -85,7 +85,8 @@ struct CopyPlace {
     copy({from + offset(index, from_stride), to + offset(index, to_stride), from_stride[0],
           to_stride[0], many ? from_stride[1] : 0, many ? to_stride[1] : 0, extent[0], rows});
   }
-  /// Copies whole boxes of few values of 4 or 8 bytes at places. Returns whether it did.
+  /// Copies the chunk if it is whole listed boxes of values of 4 or 8 bytes. Returns whether it
+  /// did.
   KOKKOS_INLINE_FUNCTION bool copies_boxes(const Chunk& chunk) const {
     constexpr int most = 4;  // dimensions, with that of the places
     if (!job.listed || job.dims > most || job.negate != ValueKind::opaque || job.streams)

@@ -370,8 +370,8 @@ void join_lines(CopyJobList& jobs) {
   jobs = std::move(joined);
 }
 
-constexpr std::size_t many       = 16;  // jobs, and lines of a length, for which lists are tried
-constexpr std::size_t some_boxes = 4;   // of a job that is listed
+constexpr std::size_t many       = 16;  // jobs for which lists are tried; lines of a list
+constexpr std::size_t some_boxes = 4;   // boxes of a list
 
 /// Divides lines into single values, where so few have their length that they would remain jobs:
 /// a value of a list takes less time than a tenth of a job.

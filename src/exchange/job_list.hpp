@@ -86,9 +86,9 @@ struct JobList {
     if (interleaves && is_scattered(job))
       most = std::min(most, std::max(interleaved_values / of_job[0], index_t{1}));
     if constexpr (std::is_same_v<Job, CopyJob>)
-      if (job.listed) {  // whole boxes
+      if (job.listed) {  // whole boxes, unless they are large
         const index_t of_box = lines / of_job[static_cast<std::size_t>(job.dims - 1)];
-        most                 = std::max(most / of_box, index_t{1}) * of_box;
+        if (of_box > 0 && of_box <= most) most = most / of_box * of_box;
       }
     for (index_t first = 0; first < lines; first += most)
       chunks.push_back(

@@ -16,7 +16,7 @@ struct ListedBoxes {
   struct Dim {
     index_t extent = 1, from = 0, to = 0;
   };
-  static constexpr index_t size = sizeof(T), at_once = 8;
+  static constexpr index_t size = sizeof(T), at_once = 8;  ///< values of a longer line
 
   std::byte *from, *to;
   const index_t *from_places, *to_places;
@@ -29,8 +29,8 @@ struct ListedBoxes {
     const bool contiguous = (inner.extent == 1) || (inner.from == size && inner.to == size);
     ListedBoxes boxes     = *this;
     if (contiguous) {
-      if (with_short_count(inner.extent, Contiguous{boxes})) return true;
-      if (inner.extent >= long_line) return false;
+      if (with_short_count(inner.extent, ShortLines<true>{boxes})) return true;
+      if (inner.extent >= longest) return false;
       clear ? boxes.lines<true>() : boxes.lines<false>();
       return true;
     }
@@ -38,11 +38,11 @@ struct ListedBoxes {
       boxes.inner  = middle;
       boxes.middle = inner;
     }
-    return with_short_count(boxes.inner.extent, Strided{boxes});
+    return with_short_count(boxes.inner.extent, ShortLines<false>{boxes});
   }
 
  private:
-  static constexpr index_t long_line = 256;
+  static constexpr index_t longest = 256;
 
   /// Calls use(source, target) for each line.
   template <class Use>
@@ -67,22 +67,9 @@ struct ListedBoxes {
       for (int n = 0; n < N; ++n) *reinterpret_cast<T*>(source + n * source_step) = T(0);
   }
 
-  /// Lines of N contiguous values.
-  struct Contiguous {
-    const ListedBoxes& boxes;
-
-    template <int N>
-    KOKKOS_INLINE_FUNCTION void run() const {
-      boxes.clear ? copy_all<N, true>() : copy_all<N, false>();
-    }
-    template <int N, bool Clear>
-    KOKKOS_INLINE_FUNCTION void copy_all() const {
-      boxes.for_each_line(
-          [](std::byte* source, std::byte* target) { copy<N, Clear>(source, size, target, size); });
-    }
-  };
-  /// Lines of N values that are apart on some side: a turned box.
-  struct Strided {
+  /// Lines of N values: contiguous, or apart on some side (a turned box).
+  template <bool IsContiguous>
+  struct ShortLines {
     const ListedBoxes& boxes;
 
     template <int N>
@@ -92,7 +79,8 @@ struct ListedBoxes {
     template <int N, bool Clear>
     KOKKOS_INLINE_FUNCTION void copy_all() const {
       boxes.for_each_line([inner = boxes.inner](std::byte* source, std::byte* target) {
-        copy<N, Clear>(source, inner.from, target, inner.to);
+        copy<N, Clear>(source, IsContiguous ? size : inner.from, target,
+                       IsContiguous ? size : inner.to);
       });
     }
   };

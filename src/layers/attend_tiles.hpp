@@ -10,6 +10,7 @@
 
 namespace shard::impl {
 
+/// The forward pass; the columns are queries.
 template <class T>
 struct AttendTiles : AttentionTile<T> {
   using Base = AttentionTile<T>;

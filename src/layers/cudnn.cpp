@@ -79,8 +79,8 @@ struct VendorConvolutionPlan {
   TensorDescriptor fine, coarse;
   FilterDescriptor weight;
   ConvolutionDescriptor convolution;
-  std::size_t workspace = 0;
-  bool supported        = false;
+  std::size_t workspace  = 0;
+  mutable bool supported = false;  ///< the mutex is locked where it changes
 
   VendorConvolutionPlan(cudnnHandle_t handle, VendorPass of, const VendorConvolution& v,
                         ProductPrecision precision)
@@ -162,8 +162,10 @@ struct Cudnn {
     if (found != handles.end()) return found->second;
     cudnnHandle_t made = nullptr;
     check(cudnnCreate(&made), "cudnnCreate");
+    const cudnnStatus_t status = cudnnSetStream(made, stream);
+    if (status != CUDNN_STATUS_SUCCESS) cudnnDestroy(made);
+    check(status, "cudnnSetStream");
     handles[stream] = made;
-    check(cudnnSetStream(made, stream), "cudnnSetStream");
     return made;
   }
 };
@@ -187,7 +189,7 @@ const VendorConvolutionPlan* vendor_convolution_plan(const Kokkos::DefaultExecut
   return found->second.supported ? &found->second : nullptr;
 }
 
-void run_vendor_convolution(const Kokkos::DefaultExecutionSpace& space,
+bool run_vendor_convolution(const Kokkos::DefaultExecutionSpace& space,
                             const VendorConvolutionPlan& plan, const float* first,
                             const float* second, float* to, bool add) {
   Cudnn& cudnn          = Cudnn::get();
@@ -195,26 +197,30 @@ void run_vendor_convolution(const Kokkos::DefaultExecutionSpace& space,
   const float one = 1.0F, beta = add ? 1.0F : 0.0F;
   const std::lock_guard lock(cudnn.mutex);
   const cudnnHandle_t handle = cudnn.handle(space.cuda_stream());
+  cudnnStatus_t status       = CUDNN_STATUS_SUCCESS;
+  const char* function       = "cudnnConvolutionForward";
   switch (plan.pass) {
     case VendorPass::forward:
-      check(cudnnConvolutionForward(handle, &one, plan.fine, first, plan.weight, second,
-                                    plan.convolution, forward_algorithm, workspace, plan.workspace,
-                                    &beta, plan.coarse, to),
-            "cudnnConvolutionForward");
+      status = cudnnConvolutionForward(handle, &one, plan.fine, first, plan.weight, second,
+                                       plan.convolution, forward_algorithm, workspace,
+                                       plan.workspace, &beta, plan.coarse, to);
       break;
     case VendorPass::data:
-      check(cudnnConvolutionBackwardData(handle, &one, plan.weight, second, plan.coarse, first,
-                                         plan.convolution, data_algorithm, workspace,
-                                         plan.workspace, &beta, plan.fine, to),
-            "cudnnConvolutionBackwardData");
+      function = "cudnnConvolutionBackwardData";
+      status   = cudnnConvolutionBackwardData(handle, &one, plan.weight, second, plan.coarse, first,
+                                              plan.convolution, data_algorithm, workspace,
+                                              plan.workspace, &beta, plan.fine, to);
       break;
     case VendorPass::weights:
-      check(cudnnConvolutionBackwardFilter(handle, &one, plan.fine, first, plan.coarse, second,
-                                           plan.convolution, weights_algorithm, workspace,
-                                           plan.workspace, &beta, plan.weight, to),
-            "cudnnConvolutionBackwardFilter");
+      function = "cudnnConvolutionBackwardFilter";
+      status   = cudnnConvolutionBackwardFilter(handle, &one, plan.fine, first, plan.coarse, second,
+                                                plan.convolution, weights_algorithm, workspace,
+                                                plan.workspace, &beta, plan.weight, to);
       break;
   }
+  if (is_unsupported(status)) return plan.supported = false;
+  check(status, function);
+  return true;
 }
 
 }  // namespace shard::impl

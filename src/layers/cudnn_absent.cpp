@@ -14,7 +14,9 @@ const VendorConvolutionPlan* vendor_convolution_plan(const Kokkos::DefaultExecut
   return nullptr;
 }
 
-void run_vendor_convolution(const Kokkos::DefaultExecutionSpace&, const VendorConvolutionPlan&,
-                            const float*, const float*, float*, bool) {}
+bool run_vendor_convolution(const Kokkos::DefaultExecutionSpace&, const VendorConvolutionPlan&,
+                            const float*, const float*, float*, bool) {
+  return false;
+}
 
 }  // namespace shard::impl

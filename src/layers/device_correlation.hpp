@@ -375,20 +375,21 @@ struct CorrelateTileKernel : Correlation<T, Transposed, LocalWindow> {
   }
 };
 
-/// A window of one cell on fields without gaps is a product of matrices: weights by inputs.
+/// A window of one cell on fields without gaps is a product of matrices: weights by inputs. Returns
+/// the number of batch entries that a library has computed, the first ones.
 template <class Space, class T, bool Transposed>
-bool correlate_by_library(const Space& space, const Correlation<T, Transposed, LocalWindow>& o) {
+index_t correlate_by_library(const Space& space, const Correlation<T, Transposed, LocalWindow>& o) {
   const LocalWindow& w = o.window;
   if (!(has_library_products || uses_vendor<Space, T>()) || w.taps() != 1 || w.groups != 1)
-    return false;
+    return 0;
   index_t from[3];
   for (int d = 0; d < 3; ++d) {
     from[d] = o.out.begin[d] + (Transposed ? -w.offset[d] : w.offset[d]);
     if (w.stride[d] != 1 || from[d] < o.in.begin[d] || from[d] + o.out.extent(d) > o.in.end[d])
-      return false;
+      return 0;
   }
   const BoxStrides<2> cells = plane_box(o.out, o.in).merged();
-  if (cells.extent[0] != 1 || cells.extent[1] != 1) return false;
+  if (cells.extent[0] != 1 || cells.extent[1] != 1) return 0;
   Product<T> p;
   p.a         = o.weight;
   p.start     = o.onto ? nullptr : o.bias;
@@ -406,9 +407,9 @@ bool correlate_by_library(const Space& space, const Correlation<T, Transposed, L
   for (index_t n = 0; n < o.out.batch; ++n) {
     p.c = plane_of(o.out, n, 0);
     p.b = &o.in.at(n, 0, from[0], from[1], from[2]);
-    if (!multiply_by_library(space, p)) return false;  // the first one, or none
+    if (!multiply_by_library(space, p)) return n;
   }
-  return true;
+  return o.out.batch;
 }
 
 /// Runs the tile kernel if its tiles are filled well, else the kernel of one cell per item.
@@ -416,10 +417,20 @@ template <class Space, class T, bool Transposed>
 void correlate_on_device(const char* name, const Space& space,
                          const Correlation<T, Transposed, LocalWindow>& operands) {
   if (correlate_depthwise(name, space, operands)) return;
-  if constexpr (has_vendor_v<Space, T>)
-    if (uses_vendor<Space, T>() && correlate_by_vendor(space, operands)) return;
-  if (correlate_by_library(space, operands)) return;
   const Correlation<T, Transposed, LocalWindow>& o = operands;
+  if constexpr (has_vendor_v<Space, T>)
+    if ((Transposed ? o.out_per_group : o.in_per_group) > 1 && uses_vendor<Space, T>() &&
+        correlate_by_vendor(space, o))
+      return;
+  const index_t computed = correlate_by_library(space, o);
+  if (computed == o.out.batch) return;
+  if (computed > 0) {  // the library refused a later entry, which lies at another alignment
+    Correlation<T, Transposed, LocalWindow> rest = o;
+    rest.out.origin += computed * o.out.stride[0];
+    rest.in.origin += computed * o.in.stride[0];
+    rest.out.batch = rest.in.batch = o.out.batch - computed;
+    return correlate_on_device(name, space, rest);
+  }
   const bool short_offsets = has_short_offsets(as_const(o.out), o.in, o.window) &&
                              has_short_offsets(o.in, as_const(o.out), o.window) &&
                              o.out.channels * o.in_per_group * o.window.taps() < short_limit &&

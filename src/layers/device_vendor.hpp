@@ -79,12 +79,11 @@ bool correlate_by_vendor(const Space& space, const Correlation<float, Transposed
   }
   const bool adds = starts || o.onto;
   if constexpr (Transposed)
-    run_vendor_convolution(space, *plan, packed_elements(space, coarse, o.in), o.weight,
-                           o.out.origin + v->fine.origin, adds);
+    return run_vendor_convolution(space, *plan, packed_elements(space, coarse, o.in), o.weight,
+                                  o.out.origin + v->fine.origin, adds);
   else
-    run_vendor_convolution(space, *plan, o.in.origin + v->fine.origin, o.weight,
-                           o.out.origin + coarse.origin, adds);
-  return true;
+    return run_vendor_convolution(space, *plan, o.in.origin + v->fine.origin, o.weight,
+                                  o.out.origin + coarse.origin, adds);
 }
 
 /// Adds the weight gradient by the vendor's library, or returns false if it doesn't support it.
@@ -100,9 +99,8 @@ bool correlate_weights_by_vendor(const Space& space, float* gradient,
   const auto* const plan =
       vendor_convolution_plan(space, VendorPass::weights, *v, product_precision());
   if (plan == nullptr) return false;
-  run_vendor_convolution(space, *plan, fine.origin + v->fine.origin,
-                         packed_elements(space, given, coarse), gradient, true);
-  return true;
+  return run_vendor_convolution(space, *plan, fine.origin + v->fine.origin,
+                                packed_elements(space, given, coarse), gradient, true);
 }
 
 }  // namespace shard::impl

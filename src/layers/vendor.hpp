@@ -41,8 +41,9 @@ const VendorConvolutionPlan* vendor_convolution_plan(const Kokkos::DefaultExecut
                                                      const VendorConvolution& convolution,
                                                      ProductPrecision precision);
 
-/// Computes the pass. With `add` it adds to the output's values.
-void run_vendor_convolution(const Kokkos::DefaultExecutionSpace& space,
+/// Computes the pass, or returns false if the library refuses it only now. With `add` it adds to
+/// the output's values.
+bool run_vendor_convolution(const Kokkos::DefaultExecutionSpace& space,
                             const VendorConvolutionPlan& plan, const float* first,
                             const float* second, float* to, bool add);
 

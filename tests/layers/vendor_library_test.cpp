@@ -229,6 +229,9 @@ TEST(Vendor, OthersStayWithShard) {
   {
     const Scoped vendor(ProductLibrary::vendor);
     correlate(window(3, 1, 0, 40));  // depthwise
+    const DeviceBlock<float> half(1, 40, 3, 3);
+    Kernels::correlate(Space(), half.block, as_const(fine.block), w.data(), nullptr,
+                       window(3, 2, 0, 40));
     impl::ConvolutionKernels<Space, double>::correlate(Space(), coarse_double.block,
                                                        as_const(fine_double.block), w_double.data(),
                                                        nullptr, window(3));
@@ -279,6 +282,18 @@ TEST(Vendor, WhatCudnnRefusesStaysWithShard) {
     EXPECT_EQ(cudnn_calls(), "plan forward algorithm 1\n");
     EXPECT_EQ(kernel_of(correlate), "shard::correlate");
     EXPECT_EQ(cudnn_calls(), "");  // asked once
+  }
+  {
+    const ScopedCudnn refused_late(4096, 0, 3002);
+    const DeviceBlock<float> wider(1, 7, 8, 9), of_wider(1, 33, 6, 7);
+    const auto run = [&] {
+      Kernels::correlate(Space(), of_wider.block, as_const(wider.block), w.data(), nullptr,
+                         window(3));
+    };
+    EXPECT_EQ(kernel_of(run), "shard::correlate");
+    EXPECT_NE(lines(cudnn_calls(), "forward"), "");
+    EXPECT_EQ(kernel_of(run), "shard::correlate");
+    EXPECT_EQ(cudnn_calls(), "");  // called once
   }
   {
     const ScopedCudnn too_much((std::size_t{512} << 20U) + 1);

@@ -15,10 +15,12 @@ namespace shard {
 ///   shard::Refinement solver(x, a, inner, {.relative = 1e-12});
 ///   const shard::SolveResult result = solver(space, x, b);
 ///
-/// The inner solver begins from 0 with a residual of norm 1. Its tolerance is what a correction
-/// gains: 1e-3 to 1e-5 in float. The iterations of the result are its, and the history has the norm
-/// after each correction by the inner solver's residual. If no correction helps any more, the solve
-/// has stagnated, and x is the best one. A second solve allocates nothing.
+/// The inner solver begins from 0 with a residual of norm 1 (by the outer weights, if there are
+/// any). Each correction reduces the residual by its tolerance: 1e-3 to 1e-5 in float. `iterations`
+/// counts the inner solver's iterations; the limit is checked after each correction. The history
+/// has the norm after each correction by the inner solver's residual. If no correction helps any
+/// more, the solve has stagnated, and x is the best one. With a null space the inner solver needs
+/// its own too. A second solve allocates nothing.
 template <class V, class A, class Inner>
 class Refinement : public KrylovSolver<Refinement<V, A, Inner>, V, A, Identity, 2, false, true> {
   using Base = KrylovSolver<Refinement, V, A, Identity, 2, false, true>;
@@ -27,7 +29,8 @@ class Refinement : public KrylovSolver<Refinement<V, A, Inner>, V, A, Identity, 
 
  public:
   static constexpr const char* name = "Refinement";  ///< for messages
-  /// For vectors like `like`, with a copy of the inner solver. Local.
+  /// For vectors like `like`, with a copy of the inner solver, which shares the memory of its
+  /// vectors: don't run both at once. Local.
   Refinement(const V& like, const A& a, const Inner& inner, const SolveOptions& options = {})
       : Base(like, a, options),
         inner_(inner),
@@ -40,7 +43,7 @@ class Refinement : public KrylovSolver<Refinement<V, A, Inner>, V, A, Identity, 
     auto& progress    = this->progress_;
     const double norm = scaled / progress.scale();
     axpby(space, residual_, 1.0 / norm, this->work_[0], 0.0);
-    axpby(space, correction_, 0.0, residual_, 0.0);
+    impl::zero_value(space, correction_);
     const SolveResult result = inner_(space, correction_, residual_);
     if (result.iterations == 0 || result.status == SolveStatus::not_finite)
       return void(progress.breakdown("the inner solve"));

@@ -57,7 +57,7 @@ struct AttentionBias {
 template <class Moved>
 struct AttentionOutput {
   Moved out;                                                 ///< y
-  Kokkos::View<double*, typename Moved::memory_space> sums;  ///< see AttentionKernels
+  Kokkos::View<double*, typename Moved::memory_space> sums;  ///< see the layer's kernels
 
   /// Allocates the sums of out's points in `heads` heads.
   void allocate_sums(index_t heads) {

@@ -202,7 +202,7 @@ class KrylovSolver {
   const SolveOptions& options() const { return progress_.options(); }
   /// The operator A.
   const A& matrix() const { return a_; }
-  /// A vector like x and b, whose values are the solver's own.
+  /// A vector like x and b. Its values are the solver's own: don't write them.
   const V& like() const { return work_[0]; }
   /// Whether there are weights.
   bool has_weights() const { return weights_.has_value(); }

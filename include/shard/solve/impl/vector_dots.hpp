@@ -241,7 +241,7 @@ double descend(const Space& space, const std::type_identity_t<InnerProduct<V>>& 
   return sum[0];
 }
 
-/// The same, waits for the results.
+/// As start_dots; waits for the results.
 template <class Space, class V, std::size_t N>
 std::array<double, N> all_dots(const Space& space,
                                const std::type_identity_t<InnerProduct<V>>& product,
