@@ -75,7 +75,8 @@ int RecordedRun<T, Memory, Rank, Space>::add_value(Geometry geometry, const Part
 template <class T, class Memory, int Rank, class Space>
 RecordedRun<T, Memory, Rank, Space>::RecordedRun() = default;
 template <class T, class Memory, int Rank, class Space>
-RecordedRun<T, Memory, Rank, Space>::~RecordedRun() = default;
+RecordedRun<T, Memory, Rank, Space>::~RecordedRun() {
+}  // NOLINT(modernize-use-equals-default): hipcc
 template <class T, class Memory, int Rank, class Space>
 int RecordedRun<T, Memory, Rank, Space>::add_operation(std::unique_ptr<Record> made,
                                                        std::span<const int> input, int output,

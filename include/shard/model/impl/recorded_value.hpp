@@ -71,13 +71,6 @@ struct RecordedValue {
   index_t width(int d) const;
   /// The field of its shape at an address.
   Field field_at(T* cells) const;
-
-  RecordedValue()                                = default;
-  RecordedValue(const RecordedValue&)            = default;
-  RecordedValue(RecordedValue&&)                 = default;
-  RecordedValue& operator=(const RecordedValue&) = default;
-  RecordedValue& operator=(RecordedValue&&)      = default;
-  ~RecordedValue() {}  // NOLINT(modernize-use-equals-default): hipcc
 };
 
 }  // namespace shard::impl
