@@ -102,8 +102,8 @@ void BroadcastKernels<Space, T>::combine(const Space& space, const Block<T>& y,
   });
 }
 
-/// Computes the sums of products on a host. A work item computes a row of sums
-/// or a single sum.
+/// Adds up products on a host. A work item computes one sum, or the sums of a
+/// row of points.
 template <class T>
 struct ProductSumsRows {
   SumLoops loops;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 // Convolutions by cuDNN. Its convolution functions take an algorithm by name, which fixes the order
-// of sums; its graphs choose one by heuristics.
+// in which it adds; its graphs choose an algorithm by heuristics.
 #include <cudnn.h>
 
 #include <array>
@@ -80,7 +80,7 @@ struct VendorConvolutionPlan {
   FilterDescriptor weight;
   ConvolutionDescriptor convolution;
   std::size_t workspace  = 0;
-  mutable bool supported = false;  ///< the mutex is locked where it changes
+  mutable bool supported = false;  ///< changes only while the mutex is locked
 
   VendorConvolutionPlan(cudnnHandle_t handle, VendorPass of, const VendorConvolution& v,
                         ProductPrecision precision)

@@ -155,7 +155,7 @@ template <int M, int Vectors, class T, class Terms, class Rows, class To>
 void multiply_add(index_t first, const LeftRows<T, Terms>& a, const T* b, const Rows& b_offset,
                   index_t count, const T* sums, index_t sums_row, const To& to,
                   LinesAhead<T>& next) {
-  // Fold expressions instead of loops, so that compilers keep the array of sums in registers.
+  // Fold expressions instead of loops, so that compilers keep the accumulators in registers.
   const auto row_of   = [](auto i) { return i / Vectors; };
   const auto at       = [](auto i) { return i % Vectors * Tile<T>::lanes; };
   const T* const left = a.at(first);

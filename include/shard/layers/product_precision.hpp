@@ -38,7 +38,7 @@ enum class ProductLibrary : std::uint8_t {
 /// too.
 ///
 /// Only deterministic algorithms are used: the same call on the same GPU gives the same bits. The
-/// order of sums depends on the extents, so results of other meshes differ by rounding.
+/// order of additions depends on the extents, so results of other meshes differ by rounding.
 ///
 /// A product may use up to 512 MiB of workspace, which is kept for each stream, and a copy of an
 /// output's gradient that has gaps. The first one with new extents may allocate. Local; ranks
