@@ -299,6 +299,10 @@ TEST(Krylov, RefinementReachesTheDigitsOfDouble) {
   Refinement solver(x, a, CG(single, a_single, {.relative = 1e-4}), {.relative = 1e-12});
   const SolveResult result = solver(space, x, b);
   EXPECT_TRUE(result) << result.text();
+  const Single shorter("shorter", mesh, {12, 10, 7});
+  expect_parts(message_thrown_by<ArgumentError>(
+                   [&] { Refinement(x, a, CG(shorter, Diffusion(shorter, {}))); }),
+               {"Refinement"});
   // corrections that make it worse: x stays as it was
   const auto wrong = shifted(a_single, 0.0, 0.25);
   Refinement worse(x, a, CG(single, wrong, {.relative = 1e-4}), {.relative = 1e-12});

@@ -30,12 +30,15 @@ class Refinement : public KrylovSolver<Refinement<V, A, Inner>, V, A, Identity, 
  public:
   static constexpr const char* name = "Refinement";  ///< for messages
   /// For vectors like `like`, with a copy of the inner solver, which shares the memory of its
-  /// vectors: don't run both at once. Local.
+  /// vectors: don't run both at once. Local. Throws ArgumentError, on every rank, unless the inner
+  /// solver's vectors have the points of `like`.
   Refinement(const V& like, const A& a, const Inner& inner, const SolveOptions& options = {})
       : Base(like, a, options),
         inner_(inner),
         residual_(impl::like_value(inner.like(), "shard::refinement")),
-        correction_(impl::like_value(inner.like(), "shard::refinement")) {}
+        correction_(impl::like_value(inner.like(), "shard::refinement")) {
+    impl::require_alike(name, like, inner.like());
+  }
 
  private:
   template <class Space>
