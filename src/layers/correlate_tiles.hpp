@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "bfloat16_tiles.hpp"
 #include "correlation.hpp"
 #include "input_runs.hpp"
 #include "lanes.hpp"
@@ -34,9 +35,11 @@ struct CorrelateTiles : Correlation<T, Transposed, Window> {
   index_t rows_at_once, row_blocks, together, pieces, tiles;
   index_t classes[3];
   bool by_lines;  ///< a tile lies within one line; otherwise it may cross lines
+  bool rounds;    ///< factors to bfloat16
 
   /// Chooses the sizes of work items for `threads`. The sums don't depend on them.
-  CorrelateTiles(const Operands& operands, index_t threads) : Operands(operands) {
+  CorrelateTiles(const Operands& operands, index_t threads)
+      : Operands(operands), rounds(rounds_to_bfloat16<T>(in_per_group, out_per_group)) {
     index_t cells[3];
     for (int d = 0; d < 3; ++d) {
       classes[d] = Transposed ? std::min<index_t>(window.stride[d], out.extent(d)) : 1;
@@ -49,7 +52,8 @@ struct CorrelateTiles : Correlation<T, Transposed, Window> {
     pieces   = (cells[2] + columns - 1) / columns;
     tiles    = by_lines ? cells[0] * cells[1] * pieces
                         : (cells[0] * cells[1] * cells[2] + columns - 1) / columns;
-    together = out_per_group > few_rows ? max_together : std::max<index_t>(1, max_together / 8);
+    together =
+        rounds || out_per_group > few_rows ? max_together : std::max<index_t>(1, max_together / 8);
     const auto cut = [this](index_t rows) {
       row_blocks   = std::max<index_t>(1, (out_per_group + rows - 1) / rows);
       rows_at_once = (out_per_group + row_blocks - 1) / row_blocks;
@@ -173,7 +177,7 @@ struct CorrelateTiles : Correlation<T, Transposed, Window> {
   }
 
   /// True if the rows of the weights are contiguous, and their terms far apart.
-  bool packs_weights() const { return Transposed && weight_out == 1; }
+  bool packs_weights() const { return Transposed && weight_out == 1 && !rounds; }
 
   /// A block of terms: taps [t0, t0 + t_count) of channels [c0, c0 + c_count). Several channels
   /// have all taps; a part of the taps is lines of the window, if a line has no more than
@@ -206,6 +210,7 @@ struct CorrelateTiles : Correlation<T, Transposed, Window> {
                                  : x.taps <= panel_rows ? panel_rows / x.taps * x.taps
                                                         : panel_rows,
                   line_size    = any_shares ? x.in_step * row_of_line(x) : 0;
+    Bfloat16Products<T> rounded(rounds, at.rows, columns, panel_rows);
     const T* channels = in.origin + at.n * in.stride[0] + at.group * in_per_group * in.stride[1];
     const T* const weights = this->weights_of(at.group, at.row0);
     const auto first_input = [&](const Part& part) {
@@ -239,15 +244,25 @@ struct CorrelateTiles : Correlation<T, Transposed, Window> {
         const bool last     = c0 + terms.c_count == in_per_group && t0 + terms.t_count == taps;
         const T* const from = weights + c0 * weight_in;
         if (packs_weights()) packed_rows(from, at.rows, 1, offsets, terms.count(), packed);
-        const auto multiply = [&](index_t used, auto&&... operands) {
-          if constexpr (!Transposed)  // the terms are contiguous
-            multiply_add_rows(at.rows, used, LeftRows(from + t0, weight_out, EvenRows{1}),
-                              operands...);
+        if constexpr (Transposed) {
+          if (rounded) rounded.set_rows(from, weight_out, ListedRows{offsets}, terms.count());
+        } else if (rounded) {
+          rounded.set_rows(from + t0, weight_out, EvenRows{1}, terms.count());
+        }
+        const auto multiply = [&](index_t used, const T* b, const auto& rows_of_b, const T* earlier,
+                                  const SumRows<T>& to, const ReadAhead<T>& next) {
+          const auto add = [&](const auto& a) {
+            multiply_add_rows(at.rows, used, a, b, rows_of_b, terms.count(), earlier, columns, to,
+                              next);
+          };
+          if (rounded)
+            rounded.add(used, b, rows_of_b, earlier, columns, to);
+          else if constexpr (!Transposed)  // the terms are contiguous
+            add(LeftRows(from + t0, weight_out, EvenRows{1}));
           else if (packs_weights())
-            multiply_add_rows(at.rows, used, packed_left(packed, terms.count()), operands...);
+            add(packed_left(packed, terms.count()));
           else
-            multiply_add_rows(at.rows, used, LeftRows(from, weight_out, ListedRows{offsets}),
-                              operands...);
+            add(LeftRows(from, weight_out, ListedRows{offsets}));
         };
         for (index_t s = 0; s < some; ++s) {
           const Part& part = parts[s];
@@ -264,15 +279,13 @@ struct CorrelateTiles : Correlation<T, Transposed, Window> {
                                                    : SumRows<T>{of_tile, columns};
           if (part.direct) {
             multiply(part.count, first_input(part) + c0 * in.stride[1], ListedRows{in_place},
-                     terms.count(), of_tile, columns, to, next);
+                     of_tile, to, next);
           } else if (part.shares) {
             gather_lines(at, part.runs[0], channels, terms, panel);
-            multiply(part.count, panel, ListedRows{in_lines}, terms.count(), of_tile, columns, to,
-                     next);
+            multiply(part.count, panel, ListedRows{in_lines}, of_tile, to, next);
           } else {
             gather_terms(at, part, channels, terms, panel);
-            multiply(part.count, panel, EvenRows{columns}, terms.count(), of_tile, columns, to,
-                     next);
+            multiply(part.count, panel, EvenRows{columns}, of_tile, to, next);
           }
         }
       }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "bfloat16_tiles.hpp"
 #include "input_runs.hpp"
 #include "lanes.hpp"
 #include "product_tile.hpp"
@@ -88,6 +89,8 @@ struct CorrelateWeightsTiles {
     T* const sums            = scratch_values<T>(sum_values + (direct ? 0 : rows * max_cells));
     T* const left            = sums + sum_values;
     if (used % columns != 0) std::fill_n(panel, panel_rows * columns, T(0));
+    Bfloat16Products<T> rounded(rounds_to_bfloat16<T>(coarse_per_group, fine_per_group), rows,
+                                columns, max_cells);
     const auto for_weights = [&](const auto& use) {
       for (index_t s = 0; s < tiles; ++s)
         for (index_t t = 0; t < taps; ++t)
@@ -118,6 +121,7 @@ struct CorrelateWeightsTiles {
             const T* const cells = &coarse.at(n, row0, z, y, x);
             const LeftRows<T, EvenRows> of_rows(direct ? cells : left,
                                                 direct ? coarse.stride[1] : max_cells, EvenRows{1});
+            if (rounded) rounded.set_rows(of_rows.begin, of_rows.row, EvenRows{1}, count);
             for (index_t s = 0; s < tiles; ++s) {
               const index_t here = std::min<index_t>(columns, used - s * columns);
               gather_lines(n, group, first + s * columns, here, z, y,
@@ -128,9 +132,13 @@ struct CorrelateWeightsTiles {
                 const index_t done  = (s * taps + t) * line_count / (tiles * taps),
                               after = (s * taps + t + 1) * line_count / (tiles * taps);
                 T* const of_sums    = sums + (s * taps + t) * of_tap;
-                multiply_add_rows(rows, here, of_rows, panel + t * tap_step, EvenRows{step}, count,
-                                  of_sums, columns, SumRows<T>{of_sums, columns},
-                                  ReadAhead<T>{cells + count, next_lines + done, after - done});
+                const SumRows<T> to{of_sums, columns};
+                if (rounded)
+                  rounded.add(here, panel + t * tap_step, EvenRows{step}, of_sums, columns, to);
+                else
+                  multiply_add_rows(rows, here, of_rows, panel + t * tap_step, EvenRows{step},
+                                    count, of_sums, columns, to,
+                                    ReadAhead<T>{cells + count, next_lines + done, after - done});
               }
             }
           }

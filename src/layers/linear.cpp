@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include <algorithm>
 
+#include "bfloat16_tiles.hpp"
 #include "device_linear.hpp"
 #include "input_runs.hpp"
 #include "lanes.hpp"
@@ -49,6 +50,7 @@ struct ProductTiles {
     T* const packed = scratch_values<T>(of_rows + panels * panel_values + some * rows * columns);
     T* const panel  = packed + of_rows;
     T* const sums   = panel + panels * panel_values;
+    Bfloat16Products<T> rounded(rounds_to_bfloat16<T>(), rows, columns, panel_rows);
     if (p.columns % columns != 0) std::fill_n(panel, panels * panel_values, T(0));
     index_t a_offset[panel_rows], b_term[panel_rows], column[columns], lines[max_lines];
     for (index_t t = 0; t < some; ++t)
@@ -62,22 +64,30 @@ struct ProductTiles {
         b_term[r]   = p.b_term.at(r0 + r);
       }
       const T* const first = p.a + row0 * p.a_row;
+      const bool in_place  = are_even(a_offset, terms, 1);
+      if (rounded && in_place)
+        rounded.set_rows(first + a_offset[0], p.a_row, EvenRows{1}, terms);
+      else if (rounded)
+        rounded.set_rows(first, p.a_row, ListedRows{a_offset}, terms);
       const LeftRows<T, EvenRows> a =
-          are_even(a_offset, terms, 1)
-              ? LeftRows<T, EvenRows>(first + a_offset[0], p.a_row, EvenRows{1})
-              : packed_rows(first, rows, p.a_row, a_offset, terms, packed);
+          in_place || rounded ? LeftRows<T, EvenRows>(first + a_offset[0], p.a_row, EvenRows{1})
+                              : packed_rows(first, rows, p.a_row, a_offset, terms, packed);
+      const auto multiply = [&](index_t t, const T* b, const ReadAhead<T>& next) {
+        const BlockSumRows<T> to{sums + t * rows * columns, columns};
+        const index_t count = columns_of(tile0 + t);
+        if (rounded)
+          rounded.add(count, b, EvenRows{columns}, to.begin, columns, to);
+        else
+          multiply_add_rows(rows, count, a, b, EvenRows{columns}, terms, to.begin, columns, to,
+                            next);
+      };
       if (contiguous) {
         pack_rows(b_term, terms, tile0, some, panel);
-        for (index_t t = 0; t < some; ++t) {
-          T* const to = sums + t * rows * columns;
-          multiply_add_rows(rows, columns_of(tile0 + t), a, panel + t * panel_values,
-                            EvenRows{columns}, terms, to, columns, BlockSumRows<T>{to, columns});
-        }
+        for (index_t t = 0; t < some; ++t) multiply(t, panel + t * panel_values, {});
         continue;
       }
       for (index_t t = 0; t < some; ++t) {
         const index_t count = list(p.b_column, tile0 + t, column);
-        T* const to         = sums + t * rows * columns;
         pack(b_term, terms, column, count, panel);
         // the next tile's lines, or those of the next terms of the first tile
         const bool last             = t + 1 == some;
@@ -88,8 +98,7 @@ struct ProductTiles {
           for (index_t r = 0; r < terms_ahead; ++r) b_term[r] = p.b_term.at(r0 + terms + r);
         const ReadAhead<T> next{p.b, lines,
                                 list_lines(b_term, terms_ahead, column, columns_ahead, lines)};
-        multiply_add_rows(rows, count, a, panel, EvenRows{columns}, terms, to, columns,
-                          BlockSumRows<T>{to, columns}, next);
+        multiply(t, panel, next);
       }
     }
     if (p.c_row != 1 && are_contiguous(p.c_column, tile0, some)) {

@@ -5,6 +5,7 @@
 #include "shard/layers/window/conv.hpp"
 
 #include "layers/reference.hpp"
+#include "layers/scoped_precision.hpp"
 #include "shard/layers/impl/dot.hpp"
 
 namespace shard::testing {
@@ -28,20 +29,29 @@ void check(const Case& c) {
   layer.groups = c.groups;
   const SerialConv serial{
       {Layer::window(0), Layer::window(1)}, c.groups, Surroundings::of<B0, B1>()};
+  const bool in_16   = product_precision() == ProductPrecision::bfloat16;
   const auto rounded = [](std::vector<double> v) {
     for (double& x : v) x = static_cast<double>(static_cast<T>(x));
     return v;
   };
-  World<4> x0       = random_world(c.n, random);
-  x0.v              = rounded(x0.v);
-  const auto w0     = rounded(random_values(
-                     static_cast<std::size_t>(layer.parameter_shapes()[0].count()), random)),
-             b0     = rounded(random_values(static_cast<std::size_t>(c.out), random));
-  const World<4> y0 = serial.apply<T>(x0, w0, &b0, c.out);
-  World<4> dy0      = random_world(y0.n, random), dx0;
-  dy0.v             = rounded(dy0.v);
+  const auto factors = [&](std::vector<double> v) {
+    for (double& x : v) x = in_16 ? in_bfloat16(x) : x;
+    return v;
+  };
+  World<4> x0         = random_world(c.n, random);
+  x0.v                = rounded(x0.v);
+  const auto w0       = rounded(random_values(
+                       static_cast<std::size_t>(layer.parameter_shapes()[0].count()), random)),
+             b0       = rounded(random_values(static_cast<std::size_t>(c.out), random));
+  World<4> x_factors  = x0, dx0;
+  x_factors.v         = factors(x0.v);
+  const World<4> y0   = serial.apply<T>(x_factors, factors(w0), &b0, c.out);
+  World<4> dy0        = random_world(y0.n, random);
+  dy0.v               = rounded(dy0.v);
+  World<4> dy_factors = dy0;
+  dy_factors.v        = factors(dy0.v);
   std::vector<double> dw0, db0(b0.size(), 0.0);
-  serial.pullback(x0, w0, dy0, dx0, dw0);
+  serial.pullback(x_factors, factors(w0), dy_factors, dx0, dw0);
   for (std::size_t o = 0; o < dy0.v.size(); ++o)
     db0[o / static_cast<std::size_t>(y0.n[2] * y0.n[3]) % b0.size()] += dy0.v[o];
 
@@ -109,6 +119,19 @@ TEST(conv, ManyChannelsAndTaps) {
   check<double, Conv<Kernel<12, 12>, Stride<4, 4>, Padding<4, 4>>, Zero, Periodic>(
       {{1, 2, 24, 60}, 5, 1, true});
   check<float, Conv<Kernel<4, 4>, Stride<4, 4>>, Zero, Zero>({{1, 3, 12, 100}, 70, 1, true});
+}
+
+// Factors are rounded to bfloat16, products and sums are float.
+TEST(conv, Bfloat16OnHosts) {
+  if constexpr (computes_on_host)
+    with_bfloat16_tiles([] {
+      check<float, Conv<Kernel<3, 3>, Padding<1, 1>>, Reflect, Periodic>({{2, 17, 9, 33}, 21});
+      check<float, Conv<Kernel<5, 4>, Stride<2, 3>, Padding<2, low_high<1, 2>>>, Zero, Periodic>(
+          {{1, 40, 9, 12}, 34, 2});
+      check<float, Conv<Kernel<1, 1>>, Zero, Zero>({{2, 140, 6, 37}, 18});
+      check<float, Conv<Kernel<3, 3>, Padding<2, 2>, Dilation<2, 2>>, Zero, Periodic,
+            Kokkos::LayoutLeft>({{1, 16, 10, 13}, 16});
+    });
 }
 
 template <int K, int S, int P, int D = 1, class B = Zero>

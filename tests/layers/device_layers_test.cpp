@@ -12,6 +12,7 @@
 
 #include "device_blocks.hpp"
 #include "device_teams.hpp"
+#include "scoped_precision.hpp"
 
 #include "../../src/layers/device_attend.hpp"
 #include "../../src/layers/device_attend_back.hpp"
@@ -288,20 +289,6 @@ TEST(device_layers, linear) {
   check_linear<float>(random, 7, 60, 12, 65);
   check_linear<float>(random, 2, 50, 40, 48);
 }
-
-/// Sets the precision of products for a scope.
-class ScopedPrecision {
- public:
-  explicit ScopedPrecision(ProductPrecision p) : before_(product_precision()) {
-    set_product_precision(p);
-  }
-  ~ScopedPrecision() { set_product_precision(before_); }
-  ScopedPrecision(const ScopedPrecision&)            = delete;
-  ScopedPrecision& operator=(const ScopedPrecision&) = delete;
-
- private:
-  ProductPrecision before_;
-};
 
 /// Products and convolutions of values that the precision holds are those of float.
 void check_rounded_products(unsigned seed, int parts) {

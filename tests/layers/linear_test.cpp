@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "layers/layer_support.hpp"
+#include "layers/scoped_precision.hpp"
 #include "shard/base/impl/fused.hpp"
 #include "shard/layers/product_precision.hpp"
 #include "shard/layers/window/conv.hpp"
@@ -26,6 +27,7 @@ double tolerance(bool whole_sums) { return whole_sums && computes_on_host ? 0.0 
 template <class T>
 struct Serial {
   index_t rows, in, out;
+  bool rounded = product_precision() == ProductPrecision::bfloat16;
   std::vector<T> x, w, b, dy, y, dx, dw, db;
 
   Serial(index_t r, index_t n, index_t m, Random& random) : rows(r), in(n), out(m) {
@@ -41,14 +43,24 @@ struct Serial {
   static std::size_t at(index_t i, index_t j, index_t columns) {
     return static_cast<std::size_t>(i * columns + j);
   }
-  /// start plus the products of the pairs, in blocks of 128, fused where the machine has it.
+  /// start plus the products of the pairs, in blocks of 128, fused where the machine has it; in
+  /// bfloat16 each 32 products as two sums, of the even and the odd terms.
   template <class Term>
-  static T sum_in_blocks(T start, index_t count, const Term& term) {
+  T sum_in_blocks(T start, index_t count, const Term& term) const {
     for (index_t first = 0; first < count; first += 128) {
-      T sum = 0;
-      for (index_t i = first; i < std::min(count, first + 128); ++i) {
-        const auto [a, b] = term(i);
-        sum               = shard::impl::multiplied_and_added(sum, a, b);
+      T sum = 0, even_and_odd[2] = {};
+      const index_t end = std::min(count, first + 128);
+      for (index_t i = first; i < end; ++i) {
+        const auto [left, right] = term(i);
+        if (!rounded) {
+          sum = shard::impl::multiplied_and_added(sum, left, right);
+          continue;
+        }
+        even_and_odd[i % 2] += in_bfloat16(left) * in_bfloat16(right);
+        if (i % 32 == 31 || i + 1 == end) {
+          sum += even_and_odd[0] + even_and_odd[1];
+          even_and_odd[0] = even_and_odd[1] = 0;
+        }
       }
       start += sum;
     }
@@ -194,6 +206,34 @@ TEST(Linear, PlainViewsHaveTheBitsOfTheLoop) {
   check_plain<float***, Right, float>({3, 50}, 19, 21, true);
 }
 
+TEST(Linear, Bfloat16OnHostsHasTheBitsOfTheLoop) {
+  if constexpr (computes_on_host)
+    with_bfloat16_tiles([] {
+      check_plain<float*, Right, float>({}, 7, 5, true);
+      check_plain<float**, Right, float>({67}, 133, 70, false);  // several blocks each way
+      check_plain<float**, Right, float>({160}, 64, 48, true);   // no block with a rest
+      check_plain<float***, Right, float>({3, 50}, 19, 21, true);
+      check_plain<float***, Kokkos::LayoutLeft, float>({5, 41}, 36, 17, true);
+    });
+}
+
+// A row or column that is not a number stays alone: unused places of tiles aren't added.
+TEST(Linear, Bfloat16KeepsRowsApart) {
+  if constexpr (computes_on_host)
+    with_bfloat16_tiles([] {
+      const Kokkos::View<float**, Right> x("x", 35, 33), y("y", 35, 18), w("w", 18, 33);
+      const auto not_a_number = Kokkos::bit_cast<float>(0x7f800001U);
+      Kokkos::deep_copy(x, 1.0F);
+      Kokkos::deep_copy(w, 1.0F);
+      for (std::size_t i = 0; i < 33; ++i) x(34, i) = w(17, i) = not_a_number;
+      shard::linear(Space(), y, Kokkos::View<const float**, Right>(x), w);
+      Space().fence();
+      for (std::size_t r = 0; r < 35; ++r)
+        for (std::size_t m = 0; m < 18; ++m)
+          EXPECT_EQ(std::isnan(y(r, m)), r == 34 || m == 17) << r << ", " << m;
+    });
+}
+
 /// Layers of 40 to 48 channels on a field of one value, with weights of one value, no bias: an
 /// output is a count of products.
 template <class Layer, class X, class Y>
@@ -214,27 +254,30 @@ std::pair<float, float> product_of(const Layer& layer, const X& x, const Y& y, f
   return {sum, first_of(g.weight)};
 }
 
-// On a host and without tensor cores nothing changes, nor where Kokkos Kernels multiplies.
-TEST(Linear, TensorCoresOfADeviceRoundFactors) {
+// TF32 needs tensor cores, bfloat16 those or a host's tile registers. Nothing changes where Kokkos
+// Kernels multiplies.
+TEST(Linear, TensorCoresAndTileRegistersRoundFactors) {
   struct Row;
+  using Precision = shard::ProductPrecision;
   const shard::Mesh<Row> mesh(MPI_COMM_SELF, {1});
   using Tokens = ShardedView<float**, Right, ShardDim<0, Row>>;
   using Image  = ShardedView<float****, Right, ShardDim<2, Row>>;
 #ifdef KOKKOS_ENABLE_CUDA
-  constexpr bool rounds = true;
+  const auto rounds = [](Precision p) { return p != Precision::float32; };
 #else
-  constexpr bool rounds     = false;
+  const auto rounds = [](Precision p) {
+    return computes_on_host && p == Precision::bfloat16 && impl::has_bfloat16_tiles();
+  };
 #endif
-#ifdef SHARD_ENABLE_KERNELS
+#if defined(SHARD_ENABLE_KERNELS) && defined(KOKKOS_ENABLE_CUDA)
   constexpr bool by_library = true;
 #else
   constexpr bool by_library = false;
 #endif
-  const float x   = 1.0F + 0x1p-12F;  // 1 in TF32 and in bfloat16
-  using Precision = shard::ProductPrecision;
+  const float x = 1.0F + 0x1p-12F;  // 1 in TF32 and in bfloat16
   for (const auto precision : {Precision::tf32, Precision::bfloat16, Precision::float32}) {
     shard::set_product_precision(precision);
-    const bool rounded   = rounds && precision != Precision::float32;
+    const bool rounded   = rounds(precision);
     const float in_tiles = rounded ? 1.0F : x, factor = rounded && !by_library ? 1.0F : x;
     const auto linear = product_of(shard::Linear{40, 48, false}, Tokens("x", mesh, {64, 40}),
                                    Tokens("y", mesh, {64, 48}), x);

@@ -3,6 +3,7 @@
 // every boundary. Each rank works out the answer of one rank for itself.
 
 #include "layers/bits.hpp"
+#include "layers/scoped_precision.hpp"
 #include "shard/layers/window/conv.hpp"
 #include "shard/layers/window/conv_transpose.hpp"
 #include "shard/layers/impl/dot.hpp"
@@ -98,6 +99,38 @@ TEST(ordered, T11_transposed_convolutions) {
       {1, 3, 5, 6}, 2);
   check<double, ConvTranspose<Kernel<5, 3>, Stride<2, 1>, Padding<3, 0>, Dilation<1, 3>>, Clamp,
         Zero, Left, 1>({2, 2, 7, 9}, 3);
+}
+
+/// The bits of one rank, forward too.
+TEST(ordered, T11_Bfloat16OnHosts) {
+  using Layer        = Conv<Kernel<3, 3>, Stride<1, 2>, Padding<1, 1>>;
+  const auto forward = [] {
+    using Of = Fields<float, Layer, Reflect, Periodic, Right, 0>;
+    const Space space;
+    Random random(seed());
+    const std::array<index_t, 4> n{1, 18, 7, 60};
+    const Layer layer{n[1], 20};
+    const auto parameters = make_parameters<float>(layer, "p");
+    initialise(space, layer, parameters, 11, 0);
+    const World<4> x0 = random_world(n, random);
+    const auto result = [&](const Of::X& x, const Grid& mesh, MPI_Comm comm) {
+      const Of::Y y("y", mesh, layer.output_partitions(x.partitions()));
+      scatter(x, x0);
+      layer.apply(space, parameters, y, x);
+      return gathered(y, comm).v;
+    };
+    const Grid alone(MPI_COMM_SELF, {1, 1});
+    const auto expected = result(Of::X("x", alone, n), alone, MPI_COMM_SELF);
+    on_shapes(3, [&](const Grid& mesh, const auto& shape, int which) {
+      const Of::X x("x", mesh, some_partitions(n, shape, which, random));
+      EXPECT_EQ(different_bits(result(x, mesh, MPI_COMM_WORLD), expected), 0);
+    });
+  };
+  if constexpr (computes_on_host)
+    with_bfloat16_tiles([&] {
+      forward();
+      check<float, Layer, Reflect, Periodic>({1, 18, 7, 60}, 20);
+    });
 }
 
 /// From 5 x 6 cells to `m`; dy's halo is `H`.
