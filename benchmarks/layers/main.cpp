@@ -4,7 +4,7 @@
 // of a backward call (all gradients), in about S seconds each (0.1). `layers --list` prints the
 // cases, with --large those for a device too. One rank, one thread: benchmarks/layers/compare.py
 // runs it in turns with pytorch.py. --wall: the clock's time in place of the processor's, for
-// several threads. --tf32, --bf16: products in TF32 or bfloat16, on devices that have it.
+// several threads. --tf32, --bf16: products in TF32 or bfloat16, on processors that have it.
 // --library: products by the vendor's libraries.
 
 #include <cstdio>

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 #include <algorithm>
+#include <optional>
+#include <utility>
 
 #include "bfloat16_tiles.hpp"
 #include "device_linear.hpp"
@@ -55,8 +57,7 @@ struct ProductTiles {
     index_t a_offset[panel_rows], b_term[panel_rows], column[columns], lines[max_lines];
     for (index_t t = 0; t < some; ++t)
       for (index_t i = 0; i < rows; ++i)
-        std::fill_n(sums + (t * rows + i) * columns, columns,
-                    p.start == nullptr ? T(0) : p.start[(row0 + i) * p.start_row]);
+        set_start(row0 + i, tile0 + t, sums + (t * rows + i) * columns);
     for (index_t r0 = 0; r0 < p.terms; r0 += panel_rows) {
       const index_t terms = std::min<index_t>(panel_rows, p.terms - r0);
       for (index_t r = 0; r < terms; ++r) {
@@ -122,6 +123,15 @@ struct ProductTiles {
     return true;
   }
 
+  void set_start(index_t row, index_t tile, T* to) const {
+    std::fill_n(to, columns, T(0));
+    if (p.start == nullptr) return;
+    const T* const start = p.start + row * p.start_row + tile * columns * p.start_column;
+    if (p.start_column == 0)
+      std::fill_n(to, columns, *start);
+    else
+      copy_strided(start, p.start_column, columns_of(tile), to);
+  }
   index_t columns_of(index_t tile) const {
     return std::min<index_t>(columns, p.columns - tile * columns);
   }
@@ -247,11 +257,33 @@ struct RowSums {
   }
 };
 
+/// The same product with rows and columns exchanged, if each have one step.
+template <class T>
+std::optional<Product<T>> transposed(const Product<T>& p) {
+  if (p.b_column.dims > 1 || p.c_column.dims > 1) return std::nullopt;
+  Product<T> q = p;
+  std::swap(q.a, q.b);
+  std::swap(q.rows, q.columns);
+  std::swap(q.a_term, q.b_term);
+  std::swap(q.start_row, q.start_column);
+  q.a_row    = p.b_column.stride[0];
+  q.c_row    = p.c_column.stride[0];
+  q.b_column = q.c_column = {};
+  q.b_column.append(p.rows, p.a_row);
+  q.c_column.append(p.rows, p.c_row);
+  return q;
+}
+
 /// \param pieces see multiply_on_device
 template <class Space, class T>
 void multiply(const char* name, const Space& space, const Product<T>& product, bool pieces) {
   if constexpr (is_host_v<Space>) {
-    const ProductTiles<T> functor(product, static_cast<index_t>(space.concurrency()));
+    // rounded, the operand whose terms are contiguous is cheaper as the first one: it needs no
+    // transpose, nor do the sums
+    const bool turns =
+        rounds_to_bfloat16<T>() && product.b_term.dims == 1 && product.b_term.stride[0] == 1;
+    const ProductTiles<T> functor(turns ? transposed(product).value_or(product) : product,
+                                  static_cast<index_t>(space.concurrency()));
     launch(name, space, functor.items(), functor);
   } else {
     multiply_on_device(name, space, product, pieces);

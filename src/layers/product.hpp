@@ -6,8 +6,8 @@
 
 namespace shard::impl {
 
-/// c(i, j) = start(i) + sum over r of a(i, r) b(r, j), r ascending; or c(i, j) += that sum. A host
-/// sums blocks of 128 terms and adds the blocks.
+/// c(i, j) = start(i, j) + sum over r of a(i, r) b(r, j), r ascending; or c(i, j) += that sum. A
+/// host sums blocks of 128 terms and adds the blocks.
 template <class T>
 struct Product {
   T* c           = nullptr;
@@ -16,6 +16,7 @@ struct Product {
   const T* start = nullptr;  ///< null for zeros
   index_t rows = 0, columns = 0, terms = 0;
   index_t c_row = 0, a_row = 0, start_row = 0;  ///< steps of i
+  index_t start_column = 0;                     ///< of j; on a device zero
   Offsets c_column, b_column;                   ///< of j
   Offsets a_term, b_term;                       ///< of r
   bool add = false;
