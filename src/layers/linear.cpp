@@ -278,10 +278,11 @@ std::optional<Product<T>> transposed(const Product<T>& p) {
 template <class Space, class T>
 void multiply(const char* name, const Space& space, const Product<T>& product, bool pieces) {
   if constexpr (is_host_v<Space>) {
-    // rounded, the operand whose terms are contiguous is cheaper as the first one: it needs no
-    // transpose, nor do the sums
-    const bool turns =
-        rounds_to_bfloat16<T>() && product.b_term.dims == 1 && product.b_term.stride[0] == 1;
+    // Rounded, an operand with contiguous terms is cheaper as the first one, unless the other one
+    // has more values and needs the transpose instead.
+    const bool turns = rounds_to_bfloat16<T>() && product.b_term.dims == 1 &&
+                       product.b_term.stride[0] == 1 &&
+                       (product.a_row == 1 || product.columns >= product.rows);
     const ProductTiles<T> functor(turns ? transposed(product).value_or(product) : product,
                                   static_cast<index_t>(space.concurrency()));
     launch(name, space, functor.items(), functor);
