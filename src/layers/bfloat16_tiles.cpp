@@ -91,6 +91,17 @@ void multiply_emulated(const std::uint32_t* a, index_t row_tiles, const std::uin
     }
 }
 
+void pack_lines_of_columns(const float* from, const index_t* column, index_t count, index_t used,
+                           std::uint32_t* to) {
+  const index_t steps = bfloat16_steps(count);
+  for (index_t j = 0; j < used; ++j)
+    for (index_t p = 0; p < steps * pairs_of_tile; ++p) {
+      const float* const values = from + column[j] + 2 * p;
+      pairs_of_columns(to, steps, j / bfloat16_lanes * bfloat16_lanes, p)[j % bfloat16_lanes] =
+          2 * p < count ? bfloat16_pair(values[0], 2 * p + 1 < count ? values[1] : 0.0F) : 0U;
+    }
+}
+
 #ifdef SHARD_HAS_TILE_REGISTERS
 /// The content of the register that describes the tiles.
 struct alignas(64) TileShapes {
@@ -114,17 +125,62 @@ struct alignas(64) TileShapes {
   return _mm512_maskz_loadu_ps(static_cast<__mmask16>(mask), from);
 }
 
+/// The pairs of up to 32 neighbouring values.
+[[gnu::target("avx512f,avx512bf16")]] inline __m512i pairs_of_line(const float* from,
+                                                                   index_t count) {
+  return (__m512i)_mm512_cvtne2ps_pbh(some_values(from + 16, count - 16), some_values(from, count));
+}
+
 /// pack_rows for contiguous terms.
 [[gnu::target("avx512f,avx512bf16")]] void pack_lines(const float* from, index_t rows, index_t row,
                                                       index_t count, std::uint32_t* to) {
   const index_t steps = bfloat16_steps(count);
   for (index_t m = 0; m < rows; ++m)
+    for (index_t s = 0; s < steps; ++s)
+      _mm512_storeu_si512(
+          &pair_of_row(to, steps, m, s * pairs_of_tile),
+          pairs_of_line(from + m * row + s * bfloat16_terms, count - s * bfloat16_terms));
+}
+
+/// Stores a tile's 16 rows of pairs as its columns.
+[[gnu::target("avx512f")]] inline void store_transposed(__m512i (&r)[16], std::uint32_t* to) {
+  __m512i t[16];
+  for (int i = 0; i < 16; i += 2) {
+    t[i]     = _mm512_unpacklo_epi32(r[i], r[i + 1]);
+    t[i + 1] = _mm512_unpackhi_epi32(r[i], r[i + 1]);
+  }
+  for (int i = 0; i < 16; i += 4) {
+    r[i]     = _mm512_unpacklo_epi64(t[i], t[i + 2]);
+    r[i + 1] = _mm512_unpackhi_epi64(t[i], t[i + 2]);
+    r[i + 2] = _mm512_unpacklo_epi64(t[i + 1], t[i + 3]);
+    r[i + 3] = _mm512_unpackhi_epi64(t[i + 1], t[i + 3]);
+  }
+  constexpr int even = 0x88, odd = 0xdd;  // quarters of a register
+  for (int i = 0; i < 4; ++i) {
+    const __m512i a = _mm512_shuffle_i32x4(r[i], r[i + 4], even),
+                  b = _mm512_shuffle_i32x4(r[i + 8], r[i + 12], even),
+                  c = _mm512_shuffle_i32x4(r[i], r[i + 4], odd),
+                  d = _mm512_shuffle_i32x4(r[i + 8], r[i + 12], odd);
+    _mm512_storeu_si512(to + 16 * i, _mm512_shuffle_i32x4(a, b, even));
+    _mm512_storeu_si512(to + 16 * (i + 4), _mm512_shuffle_i32x4(c, d, even));
+    _mm512_storeu_si512(to + 16 * (i + 8), _mm512_shuffle_i32x4(a, b, odd));
+    _mm512_storeu_si512(to + 16 * (i + 12), _mm512_shuffle_i32x4(c, d, odd));
+  }
+}
+
+/// pack_lines_of_columns.
+[[gnu::target("avx512f,avx512bf16")]] void pack_transposed(const float* from, const index_t* column,
+                                                           index_t count, index_t used,
+                                                           std::uint32_t* to) {
+  const index_t steps = bfloat16_steps(count);
+  for (index_t j = 0; j < used; j += bfloat16_lanes)
     for (index_t s = 0; s < steps; ++s) {
-      const float* const values = from + m * row + s * bfloat16_terms;
-      const index_t left        = count - s * bfloat16_terms;
-      const __m512bh pairs =
-          _mm512_cvtne2ps_pbh(some_values(values + 16, left - 16), some_values(values, left));
-      _mm512_storeu_si512(&pair_of_row(to, steps, m, s * pairs_of_tile), (__m512i)pairs);
+      __m512i pairs[16];
+      for (index_t l = 0; l < bfloat16_lanes; ++l)
+        pairs[l] = j + l < used ? pairs_of_line(from + column[j + l] + s * bfloat16_terms,
+                                                count - s * bfloat16_terms)
+                                : _mm512_setzero_si512();
+      store_transposed(pairs, pairs_of_columns(to, steps, j, s * pairs_of_tile));
     }
 }
 
@@ -289,6 +345,14 @@ void pack_bfloat16_columns(const float* panel, ListedRows term, index_t count, i
   if (!emulated) return pack_panel(panel, term, count, used, to);
 #endif
   pack_columns(panel, term, count, used, to);
+}
+
+void pack_bfloat16_lines(const float* from, const index_t* column, index_t count, index_t used,
+                         std::uint32_t* to) {
+#ifdef SHARD_HAS_TILE_REGISTERS
+  if (!emulated) return pack_transposed(from, column, count, used, to);
+#endif
+  pack_lines_of_columns(from, column, count, used, to);
 }
 
 void add_bfloat16_products(index_t rows, index_t used, const std::uint32_t* a,

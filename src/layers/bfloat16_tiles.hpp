@@ -62,6 +62,10 @@ void pack_bfloat16_columns(const float* panel, EvenRows term, index_t count, ind
 void pack_bfloat16_columns(const float* panel, ListedRows term, index_t count, index_t used,
                            std::uint32_t* to);
 
+/// The same if element (r, j) is from[column[j] + r].
+void pack_bfloat16_lines(const float* from, const index_t* column, index_t count, index_t used,
+                         std::uint32_t* to);
+
 /// The most columns of add_bfloat16_products.
 inline constexpr index_t bfloat16_columns = 48;
 
@@ -77,7 +81,7 @@ void begin_bfloat16_tiles();
 void end_bfloat16_tiles();
 
 /// The products of a work item if they are rounded: its first operand, packed once for a block of
-/// terms, and memory for a panel of the second one.
+/// terms, and a panel of the second one.
 template <class T>
 class Bfloat16Products {
  public:
@@ -102,20 +106,29 @@ class Bfloat16Products {
     count_ = count;
     if constexpr (std::is_same_v<T, float>) pack_bfloat16_rows(from, rows_, row, term, count, a_);
   }
-  /// to[m][j] = sums[m * sums_row + j] + sum over r of a(m, r) panel[term(r) + j] for j < used.
-  template <class Terms, class To>
-  void add(index_t used, const T* panel, const Terms& term, const T* sums, index_t sums_row,
-           const To& to) const {
-    if constexpr (std::is_same_v<T, float>) {
-      std::uint32_t* const b = a_ + bfloat16_pairs(rows_, count_);
-      pack_bfloat16_columns(panel, term, count_, used, b);
-      add_bfloat16_products(rows_, used, a_, b, count_, sums, sums_row, to.begin, to.step);
-    }
+  /// Sets b(r, j) = panel[term(r) + j] for j < used.
+  template <class Terms>
+  void set_columns(const T* panel, const Terms& term, index_t used) {
+    used_ = used;
+    if constexpr (std::is_same_v<T, float>) pack_bfloat16_columns(panel, term, count_, used, b());
+  }
+  /// Sets b(r, j) = from[column[j] + r] for j < used.
+  void set_lines(const T* from, const index_t* column, index_t used) {
+    used_ = used;
+    if constexpr (std::is_same_v<T, float>) pack_bfloat16_lines(from, column, count_, used, b());
+  }
+  /// to[m][j] = sums[m * sums_row + j] + sum over r of a(m, r) b(r, j).
+  template <class To>
+  void add(const T* sums, index_t sums_row, const To& to) const {
+    if constexpr (std::is_same_v<T, float>)
+      add_bfloat16_products(rows_, used_, a_, b(), count_, sums, sums_row, to.begin, to.step);
   }
 
  private:
+  std::uint32_t* b() const { return a_ + bfloat16_pairs(rows_, count_); }
+
   bool rounded_;
-  index_t rows_, count_ = 0;
+  index_t rows_, count_ = 0, used_ = 0;
   std::uint32_t* a_ = nullptr;
 };
 

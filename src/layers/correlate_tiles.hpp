@@ -255,9 +255,10 @@ struct CorrelateTiles : Correlation<T, Transposed, Window> {
             multiply_add_rows(at.rows, used, a, b, rows_of_b, terms.count(), earlier, columns, to,
                               next);
           };
-          if (rounded)
-            rounded.add(used, b, rows_of_b, earlier, columns, to);
-          else if constexpr (!Transposed)  // the terms are contiguous
+          if (rounded) {
+            rounded.set_columns(b, rows_of_b, used);
+            rounded.add(earlier, columns, to);
+          } else if constexpr (!Transposed)  // the terms are contiguous
             add(LeftRows(from + t0, weight_out, EvenRows{1}));
           else if (packs_weights())
             add(packed_left(packed, terms.count()));

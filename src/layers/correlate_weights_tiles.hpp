@@ -133,12 +133,14 @@ struct CorrelateWeightsTiles {
                               after = (s * taps + t + 1) * line_count / (tiles * taps);
                 T* const of_sums    = sums + (s * taps + t) * of_tap;
                 const SumRows<T> to{of_sums, columns};
-                if (rounded)
-                  rounded.add(here, panel + t * tap_step, EvenRows{step}, of_sums, columns, to);
-                else
+                if (rounded) {
+                  rounded.set_columns(panel + t * tap_step, EvenRows{step}, here);
+                  rounded.add(of_sums, columns, to);
+                } else {
                   multiply_add_rows(rows, here, of_rows, panel + t * tap_step, EvenRows{step},
                                     count, of_sums, columns, to,
                                     ReadAhead<T>{cells + count, next_lines + done, after - done});
+                }
               }
             }
           }

@@ -76,11 +76,13 @@ struct ProductTiles {
       const auto multiply = [&](index_t t, const T* b, const ReadAhead<T>& next) {
         const BlockSumRows<T> to{sums + t * rows * columns, columns};
         const index_t count = columns_of(tile0 + t);
-        if (rounded)
-          rounded.add(count, b, EvenRows{columns}, to.begin, columns, to);
-        else
+        if (rounded) {
+          if (b != nullptr) rounded.set_columns(b, EvenRows{columns}, count);
+          rounded.add(to.begin, columns, to);
+        } else {
           multiply_add_rows(rows, count, a, b, EvenRows{columns}, terms, to.begin, columns, to,
                             next);
+        }
       };
       if (contiguous) {
         pack_rows(b_term, terms, tile0, some, panel);
@@ -89,6 +91,11 @@ struct ProductTiles {
       }
       for (index_t t = 0; t < some; ++t) {
         const index_t count = list(p.b_column, tile0 + t, column);
+        if (rounded && are_even(b_term, terms, 1)) {
+          rounded.set_lines(p.b + b_term[0], column, count);
+          multiply(t, nullptr, {});
+          continue;
+        }
         pack(b_term, terms, column, count, panel);
         // the next tile's lines, or those of the next terms of the first tile
         const bool last             = t + 1 == some;
@@ -278,11 +285,9 @@ std::optional<Product<T>> transposed(const Product<T>& p) {
 template <class Space, class T>
 void multiply(const char* name, const Space& space, const Product<T>& product, bool pieces) {
   if constexpr (is_host_v<Space>) {
-    // Rounded, an operand with contiguous terms is cheaper as the first one, unless the other one
-    // has more values and needs the transpose instead.
-    const bool turns = rounds_to_bfloat16<T>() && product.b_term.dims == 1 &&
-                       product.b_term.stride[0] == 1 &&
-                       (product.a_row == 1 || product.columns >= product.rows);
+    // rounded, with the operand whose terms are contiguous first, so that sums are stored in order
+    const bool turns =
+        rounds_to_bfloat16<T>() && product.b_term.dims == 1 && product.b_term.stride[0] == 1;
     const ProductTiles<T> functor(turns ? transposed(product).value_or(product) : product,
                                   static_cast<index_t>(space.concurrency()));
     launch(name, space, functor.items(), functor);
