@@ -288,6 +288,13 @@ TEST(Linear, TensorCoresAndTileRegistersRoundFactors) {
                    Image("x", mesh, {1, 40, 8, 8}), Image("y", mesh, {1, 48, 8, 8}), x);
     EXPECT_EQ(image.first, 40.0F * factor);
     EXPECT_EQ(image.second, 64.0F * in_tiles);
+    if constexpr (computes_on_host) {  // few channels are floats
+      const auto few =
+          product_of(shard::Conv<shard::Kernel<1, 1>>{15, 48, 1, false},
+                     Image("x", mesh, {1, 15, 8, 8}), Image("y", mesh, {1, 48, 8, 8}), x);
+      EXPECT_EQ(few.first, 15.0F * x);
+      EXPECT_EQ(few.second, 64.0F * x);
+    }
   }
 }
 
