@@ -184,33 +184,44 @@ struct alignas(64) TileShapes {
     }
 }
 
-/// Pairs of the values of two lines; `second` may be null for zeros.
-[[gnu::target("avx512f,avx512bw,avx512bf16")]] inline __m512i pairs_of(const float* first,
-                                                                       const float* second) {
+/// Pairs of two lines' values.
+[[gnu::target("avx512f,avx512bw,avx512bf16")]] inline __m512i pairs_of(__m512 first,
+                                                                       __m512 second) {
   const __m512i order = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24,
                                          8, 23, 7, 22, 6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
-  const __m512 lower  = _mm512_loadu_ps(first),
-               upper  = second != nullptr ? _mm512_loadu_ps(second) : _mm512_setzero_ps();
-  return _mm512_permutexvar_epi16(order, (__m512i)_mm512_cvtne2ps_pbh(upper, lower));
+  return _mm512_permutexvar_epi16(order, (__m512i)_mm512_cvtne2ps_pbh(second, first));
+}
+/// 16 values, or zeros for null.
+[[gnu::target("avx512f")]] inline __m512 values_at(const float* from) {
+  return from != nullptr ? _mm512_loadu_ps(from) : _mm512_setzero_ps();
+}
+[[gnu::target("avx512f")]] inline __m512 values_at(const float* from, __m512i places) {
+  return from != nullptr ? _mm512_i32gather_ps(places, from, sizeof(float)) : _mm512_setzero_ps();
+}
+/// 0, step, 2 step, ...
+[[gnu::target("avx512f")]] inline __m512i multiples_of(index_t step) {
+  return _mm512_mullo_epi32(_mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0),
+                            _mm512_set1_epi32(static_cast<int>(step)));
 }
 
-/// pack_rows for contiguous rows, as many as fill tiles.
-[[gnu::target("avx512f,avx512bw,avx512bf16")]] void pack_neighbours(const float* from, index_t rows,
-                                                                    ListedRows term, index_t count,
+/// pack_rows for as many rows as fill tiles.
+[[gnu::target("avx512f,avx512bw,avx512bf16")]] void pack_whole_rows(const float* from, index_t rows,
+                                                                    index_t row, ListedRows term,
+                                                                    index_t count,
                                                                     std::uint32_t* to) {
-  const index_t steps = bfloat16_steps(count);
-  const __m512i places =
-      _mm512_mullo_epi32(_mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0),
-                         _mm512_set1_epi32(static_cast<int>(pairs_of_tile)));
+  const index_t steps  = bfloat16_steps(count);
+  const __m512i packed = multiples_of(pairs_of_tile), places = multiples_of(row);
   for (index_t p = 0; p < steps * pairs_of_tile; ++p) {
-    const float* const first  = 2 * p < count ? from + term(2 * p) : nullptr;
-    const float* const second = 2 * p + 1 < count ? from + term(2 * p + 1) : nullptr;
-    for (index_t m = 0; m < rows; m += bfloat16_lanes)
-      _mm512_i32scatter_epi32(&pair_of_row(to, steps, m, p), places,
-                              first == nullptr    ? _mm512_setzero_si512()
-                              : second == nullptr ? pairs_of(first + m, nullptr)
-                                                  : pairs_of(first + m, second + m),
-                              4);
+    const float* first  = 2 * p < count ? from + term(2 * p) : nullptr;
+    const float* second = 2 * p + 1 < count ? from + term(2 * p + 1) : nullptr;
+    for (index_t m = 0; m < rows; m += bfloat16_lanes) {
+      const __m512i pairs = row == 1
+                                ? pairs_of(values_at(first), values_at(second))
+                                : pairs_of(values_at(first, places), values_at(second, places));
+      _mm512_i32scatter_epi32(&pair_of_row(to, steps, m, p), packed, pairs, sizeof(std::uint32_t));
+      if (first != nullptr) first += bfloat16_lanes * row;
+      if (second != nullptr) second += bfloat16_lanes * row;
+    }
   }
 }
 
@@ -218,15 +229,14 @@ template <class Terms>
 [[gnu::target("avx512f,avx512bw,avx512bf16")]] void pack_panel(const float* panel,
                                                                const Terms& term, index_t count,
                                                                index_t used, std::uint32_t* to) {
-  const index_t steps = bfloat16_steps(count), whole = count / 2;
+  const index_t steps = bfloat16_steps(count);
   for (index_t p = 0; p < steps * pairs_of_tile; ++p) {
     const float* const first  = 2 * p < count ? panel + term(2 * p) : nullptr;
-    const float* const second = p < whole ? panel + term(2 * p + 1) : nullptr;
+    const float* const second = 2 * p + 1 < count ? panel + term(2 * p + 1) : nullptr;
     for (index_t j = 0; j < used; j += bfloat16_lanes)
       _mm512_storeu_si512(pairs_of_columns(to, steps, j, p),
-                          p < whole          ? pairs_of(first + j, second + j)
-                          : first != nullptr ? pairs_of(first + j, nullptr)
-                                             : _mm512_setzero_si512());
+                          pairs_of(values_at(first != nullptr ? first + j : nullptr),
+                                   values_at(second != nullptr ? second + j : nullptr)));
   }
 }
 
@@ -322,10 +332,11 @@ void pack_bfloat16_rows(const float* from, index_t rows, index_t row, EvenRows t
 void pack_bfloat16_rows(const float* from, index_t rows, index_t row, ListedRows term,
                         index_t count, std::uint32_t* to) {
 #ifdef SHARD_HAS_TILE_REGISTERS
-  if (!emulated && row == 1) {
+  constexpr index_t most = index_t{1} << 26U;  // 32-bit places
+  if (!emulated && row < most) {
     const index_t whole = rows - rows % bfloat16_lanes;
-    pack_neighbours(from, whole, term, count, to);
-    return pack_rows(from + whole, rows - whole, row, term, count,
+    pack_whole_rows(from, whole, row, term, count, to);
+    return pack_rows(from + whole * row, rows - whole, row, term, count,
                      to + bfloat16_pairs(whole, count));
   }
 #endif
