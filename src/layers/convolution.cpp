@@ -162,15 +162,7 @@ void ConvolutionSumKernels<Space, T>::add_correlation_transposed(const Space& sp
   launch_correlate<true, Space, T>(space, fine, coarse, weight, nullptr, window, true);
 }
 
-template struct ConvolutionKernels<Kokkos::DefaultExecutionSpace, float>;
-template struct ConvolutionKernels<Kokkos::DefaultExecutionSpace, double>;
-template struct ConvolutionSumKernels<Kokkos::DefaultExecutionSpace, float>;
-template struct ConvolutionSumKernels<Kokkos::DefaultExecutionSpace, double>;
-#if defined(KOKKOS_ENABLE_CUDA) || defined(KOKKOS_ENABLE_HIP) || defined(KOKKOS_ENABLE_SYCL)
-template struct ConvolutionKernels<Kokkos::DefaultHostExecutionSpace, float>;
-template struct ConvolutionKernels<Kokkos::DefaultHostExecutionSpace, double>;
-template struct ConvolutionSumKernels<Kokkos::DefaultHostExecutionSpace, float>;
-template struct ConvolutionSumKernels<Kokkos::DefaultHostExecutionSpace, double>;
-#endif
+SHARD_KERNELS(ConvolutionKernels)
+SHARD_KERNELS(ConvolutionSumKernels)
 
 }  // namespace shard::impl

@@ -375,11 +375,6 @@ void require_linear_rows(const LinearTensor& a, const LinearTensor& b) {
   for (int d = 0; d < a.rank - 1; ++d) require_linear_dim(a, d, b, d);
 }
 
-template struct LinearKernels<Kokkos::DefaultExecutionSpace, float>;
-template struct LinearKernels<Kokkos::DefaultExecutionSpace, double>;
-#if defined(KOKKOS_ENABLE_CUDA) || defined(KOKKOS_ENABLE_HIP) || defined(KOKKOS_ENABLE_SYCL)
-template struct LinearKernels<Kokkos::DefaultHostExecutionSpace, float>;
-template struct LinearKernels<Kokkos::DefaultHostExecutionSpace, double>;
-#endif
+SHARD_KERNELS(LinearKernels)
 
 }  // namespace shard::impl

@@ -14,13 +14,13 @@ enum class ProductPrecision : std::uint8_t {
 };
 
 /// Sets the precision of the process' products from here on, in float:
-/// - on NVIDIA GPUs with tensor cores (sm_80 and later): products of Linear and its gradients, and
-///   of convolutions with more than 32 output channels per group and their gradients;
+/// - on NVIDIA GPUs if Kokkos was built for sm_80 or later: products of Linear and its gradients,
+///   and of convolutions with more than 32 output channels per group and their gradients;
 /// - on hosts, `bfloat16` only: the same of Linear, and of convolutions with at least 16 input and
 ///   16 output channels per group on each rank, on x86-64 processors with AMX-BF16 under Linux
 ///   (Intel Xeon from Sapphire Rapids on). Values below the smallest normal float count as zero.
 ///
-/// All other products, hosts and AMD GPUs keep `float32`, the default. Results stay bitwise
+/// All other products, other hosts and AMD GPUs keep `float32`, the default. Results stay bitwise
 /// reproducible, on every number of ranks where they were so before. Fields and parameters stay
 /// float. Local; ranks should agree, as their results differ otherwise. Call it while no layer is
 /// running.
