@@ -15,8 +15,8 @@
 #include "vendor_product.hpp"
 
 /// \file
-/// What a vendor's library computes (ProductLibrary::vendor). cudnn.cpp and cublaslt.cpp have the
-/// functions, or cudnn_absent.cpp and cublaslt_absent.cpp. All are asynchronous on `space`.
+/// What a vendor's library computes (ProductLibrary::vendor). cudnn.cpp or miopen.cpp, and
+/// cublaslt.cpp or rocblas.cpp have the functions. All are asynchronous on `space`.
 
 namespace shard::impl {
 
