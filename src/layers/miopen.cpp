@@ -4,6 +4,8 @@
 #include <miopen/miopen.h>
 
 #include <array>
+#include <cstddef>
+#include <cstdint>
 #include <limits>
 #include <map>
 #include <mutex>
