@@ -40,8 +40,15 @@ struct Rocblas {
   void clear() { handles.clear(); }
 };
 
-/// Sets each d of a product to its bias. Returns false if there are too many elements.
-bool start_from_bias(const Kokkos::DefaultExecutionSpace& space, const VendorProduct& v) {
+/// True if rocBLAS' integers and those of start_product are long enough.
+bool fits(const VendorProduct& v) {
+  constexpr index_t most = std::numeric_limits<rocblas_int>::max();
+  return std::max({v.m, v.n, v.k, v.a.leading, v.b.leading, v.leading_d, v.count}) <= most &&
+         (v.bias == nullptr || v.m * v.n <= most);
+}
+
+/// Sets each d of a product that fits to its bias.
+void start_from_bias(const Kokkos::DefaultExecutionSpace& space, const VendorProduct& v) {
   Product<float> p;
   p.rows      = v.m;
   p.columns   = v.n;
@@ -50,9 +57,8 @@ bool start_from_bias(const Kokkos::DefaultExecutionSpace& space, const VendorPro
   p.start_row = 1;
   for (index_t i = 0; i < v.count; ++i) {
     p.c = v.d + i * v.batch_d;
-    if (!start_product(space, p, v.leading_d)) return false;
+    start_product(space, p, v.leading_d);
   }
-  return true;
 }
 
 }  // namespace
@@ -61,14 +67,12 @@ bool has_vendor_products() { return true; }
 
 bool run_vendor_product(const Kokkos::DefaultExecutionSpace& space, const VendorProduct& v,
                         ProductPrecision precision) {
-  constexpr index_t most = std::numeric_limits<rocblas_int>::max();
-  if (std::max({v.m, v.n, v.k, v.a.leading, v.b.leading, v.leading_d, v.count}) > most)
-    return false;
+  if (!fits(v)) return false;
   Rocblas& rocblas = vendor_state<Rocblas>();
   const std::lock_guard lock(rocblas.mutex);
   const rocblas_handle handle =
       rocblas.handles.of(static_cast<hipStream_t>(stream_of(space).handle));
-  if (v.bias != nullptr && !start_from_bias(space, v)) return false;
+  if (v.bias != nullptr) start_from_bias(space, v);
   check(rocblas_set_workspace(handle, vendor_workspace(space, workspace_bytes), workspace_bytes),
         "rocblas_set_workspace");
   // rounds to TF32 where the GPU has such instructions

@@ -217,6 +217,7 @@ TEST(Miopen, WhatItRefusesStaysWithShard) {
   const Scoped reset;
   Case groups(12);  // with dilation
   groups.window.groups      = 2;
+  groups.window.offset[2]   = -1;
   groups.window.dilation[2] = 2;
   EXPECT_FALSE(groups.gradient());
   EXPECT_EQ(calls(), "");
@@ -234,6 +235,11 @@ bool check_product(const impl::Product<float>& p, std::vector<float>& memory) {
   }
   EXPECT_TRUE(impl::run_vendor_product(Space(), *v, ProductPrecision::float32));
   expect_near(memory, expected, "product");
+  if (v->sums && p.add) {
+    impl::Product<float> from_zero = p;
+    from_zero.add                  = false;
+    return check_product(from_zero, memory);
+  }
   return true;
 }
 

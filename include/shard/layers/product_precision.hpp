@@ -37,17 +37,17 @@ enum class ProductLibrary : std::uint8_t {
 /// TF32, and convolutions stay with `shard` unless they are 1x1, because cuDNN would round results
 /// too.
 ///
-/// On AMD GPUs MIOpen and rocBLAS do so. MIOpen computes in float32; in tf32 and bfloat16 rocBLAS
-/// takes TF32 where the GPU has it. Neither has run on an AMD GPU yet.
+/// On AMD GPUs MIOpen and rocBLAS take their places. MIOpen computes in float32; in tf32 and
+/// bfloat16 rocBLAS takes TF32 where the GPU has it. Neither has been run on an AMD GPU yet.
 ///
 /// Only deterministic algorithms are used: the same call on the same GPU gives the same bits. The
 /// order of additions depends on the extents, so results of other meshes differ by rounding.
 ///
-/// A product may use up to 512 MiB of workspace, which is kept for each stream and includes
-/// MIOpen's copies, and a copy of an output's gradient that has gaps. The first one with new
-/// extents may allocate. Local; ranks should agree. Call it while no layer is running. \throws
-/// ArgumentError for `vendor` in a build without SHARD_ENABLE_CUDNN, SHARD_ENABLE_CUBLASLT,
-/// SHARD_ENABLE_MIOPEN and SHARD_ENABLE_ROCBLAS
+/// A product may use up to 512 MiB of workspace, which is kept for each stream, and a copy of an
+/// output's gradient that has gaps. The first one with new extents may allocate. Local; ranks
+/// should agree. Call it while no layer is running.
+/// \throws ArgumentError for `vendor` in a build with none of SHARD_ENABLE_CUDNN,
+/// SHARD_ENABLE_CUBLASLT, SHARD_ENABLE_MIOPEN and SHARD_ENABLE_ROCBLAS
 void set_product_library(ProductLibrary library);
 
 /// The library that set_product_library set last.
