@@ -288,11 +288,6 @@ void ActivationKernels<Space, T>::gate_tangent(const Space& space, Activation f,
   launch_gate<GateTangent>("shard::gate_tangent", space, f, ty, ta, tx, a, x);
 }
 
-template struct ActivationKernels<Kokkos::DefaultExecutionSpace, float>;
-template struct ActivationKernels<Kokkos::DefaultExecutionSpace, double>;
-#if defined(KOKKOS_ENABLE_CUDA) || defined(KOKKOS_ENABLE_HIP) || defined(KOKKOS_ENABLE_SYCL)
-template struct ActivationKernels<Kokkos::DefaultHostExecutionSpace, float>;
-template struct ActivationKernels<Kokkos::DefaultHostExecutionSpace, double>;
-#endif
+SHARD_KERNELS(ActivationKernels)
 
 }  // namespace shard::impl

@@ -380,12 +380,7 @@ void AttentionKernels<Space, T>::pullback_keys(const Space& space, const Block<T
          AttendKeysKernel<T>{all, dk, dv, sums, dy, qkv[0], qkv[1], qkv[2], first});
 }
 
-template struct AttentionKernels<Kokkos::DefaultExecutionSpace, float>;
-template struct AttentionKernels<Kokkos::DefaultExecutionSpace, double>;
-#if defined(KOKKOS_ENABLE_CUDA) || defined(KOKKOS_ENABLE_HIP) || defined(KOKKOS_ENABLE_SYCL)
-template struct AttentionKernels<Kokkos::DefaultHostExecutionSpace, float>;
-template struct AttentionKernels<Kokkos::DefaultHostExecutionSpace, double>;
-#endif
+SHARD_KERNELS(AttentionKernels)
 
 bool fits_windows(const Partition& cells, index_t w, index_t before) {
   for (int r = 1; r < cells.parts(); ++r) {

@@ -104,11 +104,6 @@ void BiasKernels<Space, T>::bound_derivative(const Space& space, T* b, const T* 
   launch("shard::bound_bias_derivative", space, count, BoundBiasDerivativeKernel<T>{b, a, y, most});
 }
 
-template struct BiasKernels<Kokkos::DefaultExecutionSpace, float>;
-template struct BiasKernels<Kokkos::DefaultExecutionSpace, double>;
-#if defined(KOKKOS_ENABLE_CUDA) || defined(KOKKOS_ENABLE_HIP) || defined(KOKKOS_ENABLE_SYCL)
-template struct BiasKernels<Kokkos::DefaultHostExecutionSpace, float>;
-template struct BiasKernels<Kokkos::DefaultHostExecutionSpace, double>;
-#endif
+SHARD_KERNELS(BiasKernels)
 
 }  // namespace shard::impl

@@ -191,11 +191,6 @@ void BroadcastKernels<Space, T>::store(const Space& space, const Block<T>& to, c
   launch("shard::store_sums", space, split.items(), StoreSumsKernel<T>{split, to, sums, adds});
 }
 
-template struct BroadcastKernels<Kokkos::DefaultExecutionSpace, float>;
-template struct BroadcastKernels<Kokkos::DefaultExecutionSpace, double>;
-#if defined(KOKKOS_ENABLE_CUDA) || defined(KOKKOS_ENABLE_HIP) || defined(KOKKOS_ENABLE_SYCL)
-template struct BroadcastKernels<Kokkos::DefaultHostExecutionSpace, float>;
-template struct BroadcastKernels<Kokkos::DefaultHostExecutionSpace, double>;
-#endif
+SHARD_KERNELS(BroadcastKernels)
 
 }  // namespace shard::impl

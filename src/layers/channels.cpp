@@ -429,11 +429,6 @@ void ChannelKernels<Space, T>::softmax_derivative(const Space& space, const Bloc
         "shard::softmax_derivative", space, b, b, a, x);
 }
 
-template struct ChannelKernels<Kokkos::DefaultExecutionSpace, float>;
-template struct ChannelKernels<Kokkos::DefaultExecutionSpace, double>;
-#if defined(KOKKOS_ENABLE_CUDA) || defined(KOKKOS_ENABLE_HIP) || defined(KOKKOS_ENABLE_SYCL)
-template struct ChannelKernels<Kokkos::DefaultHostExecutionSpace, float>;
-template struct ChannelKernels<Kokkos::DefaultHostExecutionSpace, double>;
-#endif
+SHARD_KERNELS(ChannelKernels)
 
 }  // namespace shard::impl

@@ -65,14 +65,16 @@ class Layout {
   cublasLtMatrixLayout_t handle_ = nullptr;
 };
 
+}  // namespace
+
 /// The description of a product, with the algorithm that the heuristics chose.
-struct Plan {
+struct VendorProductPlan {
   cublasLtMatmulDesc_t product = nullptr;
   Layout a, b, d;
   cublasLtMatmulHeuristicResult_t chosen{};
   bool supported = false;
 
-  Plan(cublasLtHandle_t handle, const VendorProduct& v, ProductPrecision precision)
+  VendorProductPlan(cublasLtHandle_t handle, const VendorProduct& v, ProductPrecision precision)
       : a(v.a.transposed ? v.k : v.m, v.a.transposed ? v.m : v.k, v.a.leading, batch(v), v.a.batch),
         b(v.b.transposed ? v.n : v.k, v.b.transposed ? v.k : v.n, v.b.leading, batch(v), v.b.batch),
         d(v.m, v.n, v.leading_d, batch(v), v.batch_d) {
@@ -107,9 +109,9 @@ struct Plan {
     supported = found == 1 && chosen.state == CUBLAS_STATUS_SUCCESS &&
                 chosen.workspaceSize <= workspace_bytes;
   }
-  ~Plan() { cublasLtMatmulDescDestroy(product); }
-  Plan(const Plan&)            = delete;
-  Plan& operator=(const Plan&) = delete;
+  ~VendorProductPlan() { cublasLtMatmulDescDestroy(product); }
+  VendorProductPlan(const VendorProductPlan&)            = delete;
+  VendorProductPlan& operator=(const VendorProductPlan&) = delete;
 
   template <class Value>
   void set(cublasLtMatmulDescAttributes_t attribute, const Value& value) {
@@ -120,6 +122,8 @@ struct Plan {
  private:
   static index_t batch(const VendorProduct& v) { return v.sums ? 1 : v.count; }
 };
+
+namespace {
 
 /// All that a plan depends on.
 using Key = std::array<index_t, 18>;
@@ -148,7 +152,7 @@ Key key_of(const VendorProduct& v, ProductPrecision precision) {
 struct CublasLt {
   std::mutex mutex;
   cublasLtHandle_t handle = nullptr;
-  std::map<Key, Plan> plans;
+  std::map<Key, VendorProductPlan> plans;
 
   /// The mutex must be locked.
   void make_handle() {
@@ -165,14 +169,19 @@ struct CublasLt {
 
 bool has_vendor_products() { return true; }
 
-bool run_vendor_product(const Kokkos::DefaultExecutionSpace& space, const VendorProduct& v,
-                        ProductPrecision precision) {
+VendorProductPlan* vendor_product_plan(const VendorProduct& v, ProductPrecision precision) {
   CublasLt& cublas = vendor_state<CublasLt>();
   const std::lock_guard lock(cublas.mutex);
   cublas.make_handle();
-  Plan& plan =
+  VendorProductPlan& plan =
       cublas.plans.try_emplace(key_of(v, precision), cublas.handle, v, precision).first->second;
-  if (!plan.supported) return false;
+  return plan.supported ? &plan : nullptr;
+}
+
+void run_vendor_product(const Kokkos::DefaultExecutionSpace& space, VendorProductPlan& plan,
+                        const VendorProduct& v) {
+  CublasLt& cublas = vendor_state<CublasLt>();
+  const std::lock_guard lock(cublas.mutex);
   if (v.bias != nullptr) plan.set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, v.bias);
   void* const workspace = vendor_workspace(space, workspace_bytes);
   const index_t calls   = v.sums ? v.count : 1;
@@ -183,7 +192,6 @@ bool run_vendor_product(const Kokkos::DefaultExecutionSpace& space, const Vendor
                          &plan.chosen.algo, workspace, workspace_bytes, space.cuda_stream()),
           "cublasLtMatmul");
   }
-  return true;
 }
 
 }  // namespace shard::impl

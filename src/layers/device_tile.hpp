@@ -78,13 +78,17 @@ void launch_teams(const std::string& label, const Space& space, const Functor& f
       functor);
 }
 
-/// True if Space has tensor cores for products of T. The fake device of the tests has, and rounds
-/// in the same way.
+/// True if Space has tensor cores for products of T in TF32 and bfloat16: a GPU of NVIDIA, if
+/// Kokkos was built for sm_80 or later. The fake device of the tests has, and rounds in the same
+/// way.
 template <class Space, class T>
 inline constexpr bool has_tensor_tiles_v = false;
 #ifdef KOKKOS_ENABLE_CUDA
+#if !defined(KOKKOS_ARCH_MAXWELL) && !defined(KOKKOS_ARCH_PASCAL) && \
+    !defined(KOKKOS_ARCH_VOLTA) && !defined(KOKKOS_ARCH_TURING75)
 template <>
 inline constexpr bool has_tensor_tiles_v<Kokkos::Cuda, float> = true;
+#endif
 #else
 template <class Space>
 requires(is_host_space_v<Space>) inline constexpr bool has_tensor_tiles_v<Space, float> = true;

@@ -130,11 +130,6 @@ void require_probability(std::string_view function, double p) {
                    {"the probability of a zero is ", std::to_string(p), "; it lies in [0, 1]"});
 }
 
-template struct DropoutKernels<Kokkos::DefaultExecutionSpace, float>;
-template struct DropoutKernels<Kokkos::DefaultExecutionSpace, double>;
-#if defined(KOKKOS_ENABLE_CUDA) || defined(KOKKOS_ENABLE_HIP) || defined(KOKKOS_ENABLE_SYCL)
-template struct DropoutKernels<Kokkos::DefaultHostExecutionSpace, float>;
-template struct DropoutKernels<Kokkos::DefaultHostExecutionSpace, double>;
-#endif
+SHARD_KERNELS(DropoutKernels)
 
 }  // namespace shard::impl

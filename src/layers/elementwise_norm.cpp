@@ -181,11 +181,6 @@ void require_cells_of(std::string_view function, const Geometry& cells, const Ge
   }
 }
 
-template struct ElementwiseNormKernels<Kokkos::DefaultExecutionSpace, float>;
-template struct ElementwiseNormKernels<Kokkos::DefaultExecutionSpace, double>;
-#if defined(KOKKOS_ENABLE_CUDA) || defined(KOKKOS_ENABLE_HIP) || defined(KOKKOS_ENABLE_SYCL)
-template struct ElementwiseNormKernels<Kokkos::DefaultHostExecutionSpace, float>;
-template struct ElementwiseNormKernels<Kokkos::DefaultHostExecutionSpace, double>;
-#endif
+SHARD_KERNELS(ElementwiseNormKernels)
 
 }  // namespace shard::impl

@@ -191,11 +191,6 @@ void EmbeddingKernels<Space, T>::waves_pushforward(const Space& space, T* ty, in
          WavesPushforwardKernel<T>{ty, ty_step, tt, t, table});
 }
 
-template struct EmbeddingKernels<Kokkos::DefaultExecutionSpace, float>;
-template struct EmbeddingKernels<Kokkos::DefaultExecutionSpace, double>;
-#if defined(KOKKOS_ENABLE_CUDA) || defined(KOKKOS_ENABLE_HIP) || defined(KOKKOS_ENABLE_SYCL)
-template struct EmbeddingKernels<Kokkos::DefaultHostExecutionSpace, float>;
-template struct EmbeddingKernels<Kokkos::DefaultHostExecutionSpace, double>;
-#endif
+SHARD_KERNELS(EmbeddingKernels)
 
 }  // namespace shard::impl

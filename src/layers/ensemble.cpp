@@ -178,11 +178,6 @@ void EnsembleKernels<Space, T>::distance_derivative(const Space& space, index_t 
                     dx, x, target, row_weights, dims, scale);
 }
 
-template struct EnsembleKernels<Kokkos::DefaultExecutionSpace, float>;
-template struct EnsembleKernels<Kokkos::DefaultExecutionSpace, double>;
-#if defined(KOKKOS_ENABLE_CUDA) || defined(KOKKOS_ENABLE_HIP) || defined(KOKKOS_ENABLE_SYCL)
-template struct EnsembleKernels<Kokkos::DefaultHostExecutionSpace, float>;
-template struct EnsembleKernels<Kokkos::DefaultHostExecutionSpace, double>;
-#endif
+SHARD_KERNELS(EnsembleKernels)
 
 }  // namespace shard::impl

@@ -227,11 +227,6 @@ double checked_delta(double delta) {
   return delta;
 }
 
-template struct ErrorKernels<Kokkos::DefaultExecutionSpace, float>;
-template struct ErrorKernels<Kokkos::DefaultExecutionSpace, double>;
-#if defined(KOKKOS_ENABLE_CUDA) || defined(KOKKOS_ENABLE_HIP) || defined(KOKKOS_ENABLE_SYCL)
-template struct ErrorKernels<Kokkos::DefaultHostExecutionSpace, float>;
-template struct ErrorKernels<Kokkos::DefaultHostExecutionSpace, double>;
-#endif
+SHARD_KERNELS(ErrorKernels)
 
 }  // namespace shard::impl

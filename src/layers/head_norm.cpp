@@ -78,11 +78,6 @@ void HeadNormKernels<Space, T>::add_log_gradients(const Space& space, T* log_gra
          HeadFactorGradientKernel<T>{log_gradients, sums, logs, batch, heads, features});
 }
 
-template struct HeadNormKernels<Kokkos::DefaultExecutionSpace, float>;
-template struct HeadNormKernels<Kokkos::DefaultExecutionSpace, double>;
-#if defined(KOKKOS_ENABLE_CUDA) || defined(KOKKOS_ENABLE_HIP) || defined(KOKKOS_ENABLE_SYCL)
-template struct HeadNormKernels<Kokkos::DefaultHostExecutionSpace, float>;
-template struct HeadNormKernels<Kokkos::DefaultHostExecutionSpace, double>;
-#endif
+SHARD_KERNELS(HeadNormKernels)
 
 }  // namespace shard::impl

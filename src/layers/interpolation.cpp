@@ -262,11 +262,6 @@ index_t interpolated_extent(index_t n, index_t size, double scale) {
   return static_cast<index_t>(std::floor(static_cast<double>(n) * scale));
 }
 
-template struct InterpolationKernels<Kokkos::DefaultExecutionSpace, float>;
-template struct InterpolationKernels<Kokkos::DefaultExecutionSpace, double>;
-#if defined(KOKKOS_ENABLE_CUDA) || defined(KOKKOS_ENABLE_HIP) || defined(KOKKOS_ENABLE_SYCL)
-template struct InterpolationKernels<Kokkos::DefaultHostExecutionSpace, float>;
-template struct InterpolationKernels<Kokkos::DefaultHostExecutionSpace, double>;
-#endif
+SHARD_KERNELS(InterpolationKernels)
 
 }  // namespace shard::impl

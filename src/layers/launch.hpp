@@ -96,4 +96,17 @@ struct RowSplit {
 
 }  // namespace shard::impl
 
+/// SHARD_KERNELS(Kernels) instantiates Kernels<Space, T> for float and double in the spaces that
+/// layers are compiled for.
+#define SHARD_KERNELS_IN(Kernels, Space) \
+  template struct Kernels<Space, float>; \
+  template struct Kernels<Space, double>;
+#if defined(KOKKOS_ENABLE_CUDA) || defined(KOKKOS_ENABLE_HIP) || defined(KOKKOS_ENABLE_SYCL)
+#define SHARD_KERNELS(Kernels)                             \
+  SHARD_KERNELS_IN(Kernels, Kokkos::DefaultExecutionSpace) \
+  SHARD_KERNELS_IN(Kernels, Kokkos::DefaultHostExecutionSpace)
+#else
+#define SHARD_KERNELS(Kernels) SHARD_KERNELS_IN(Kernels, Kokkos::DefaultExecutionSpace)
+#endif
+
 #endif

@@ -82,6 +82,8 @@ bool multiply_by_vendor(const Space& space, const Product<T>& p) {
     if (!uses_vendor<Space, T>() || !has_vendor_products()) return false;
     std::optional<VendorProduct> v = VendorProduct::of(p);
     if (!v) return false;
+    VendorProductPlan* const plan = vendor_product_plan(*v, product_precision());
+    if (plan == nullptr) return false;
     if (p.start != nullptr && v->bias == nullptr) {
       const bool batched    = v->count > 1 && !v->sums;
       const index_t batches = batched ? v->count : 1;
@@ -93,7 +95,8 @@ bool multiply_by_vendor(const Space& space, const Product<T>& p) {
       }
       v->add = true;
     }
-    return run_vendor_product(space, *v, product_precision());
+    run_vendor_product(space, *plan, *v);
+    return true;
   }
   return false;
 }

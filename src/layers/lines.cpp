@@ -423,11 +423,6 @@ void LineKernels<Space, T>::merge(const Space& space, double* statistics, const 
          MergeExponentialsKernel{statistics, gathered, lines, ranks});
 }
 
-template struct LineKernels<Kokkos::DefaultExecutionSpace, float>;
-template struct LineKernels<Kokkos::DefaultExecutionSpace, double>;
-#if defined(KOKKOS_ENABLE_CUDA) || defined(KOKKOS_ENABLE_HIP) || defined(KOKKOS_ENABLE_SYCL)
-template struct LineKernels<Kokkos::DefaultHostExecutionSpace, float>;
-template struct LineKernels<Kokkos::DefaultHostExecutionSpace, double>;
-#endif
+SHARD_KERNELS(LineKernels)
 
 }  // namespace shard::impl

@@ -440,11 +440,6 @@ void NeighbourhoodKernels<Space, T>::pullback_bias(const Space& space, T* bias_g
   launch("shard::neighbourhood_bias", space, kernel.items(), kernel);
 }
 
-template struct NeighbourhoodKernels<Kokkos::DefaultExecutionSpace, float>;
-template struct NeighbourhoodKernels<Kokkos::DefaultExecutionSpace, double>;
-#if defined(KOKKOS_ENABLE_CUDA) || defined(KOKKOS_ENABLE_HIP) || defined(KOKKOS_ENABLE_SYCL)
-template struct NeighbourhoodKernels<Kokkos::DefaultHostExecutionSpace, float>;
-template struct NeighbourhoodKernels<Kokkos::DefaultHostExecutionSpace, double>;
-#endif
+SHARD_KERNELS(NeighbourhoodKernels)
 
 }  // namespace shard::impl

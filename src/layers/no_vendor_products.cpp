@@ -4,11 +4,13 @@
 
 namespace shard::impl {
 
+struct VendorProductPlan {};
+
 bool has_vendor_products() { return false; }
 
-bool run_vendor_product(const Kokkos::DefaultExecutionSpace&, const VendorProduct&,
-                        ProductPrecision) {
-  return false;
-}
+VendorProductPlan* vendor_product_plan(const VendorProduct&, ProductPrecision) { return nullptr; }
+
+void run_vendor_product(const Kokkos::DefaultExecutionSpace&, VendorProductPlan&,
+                        const VendorProduct&) {}
 
 }  // namespace shard::impl

@@ -361,11 +361,6 @@ void require_several_values(std::string_view function, std::string_view field,
                               "\" has one value per channel; its variance needs several"});
 }
 
-template struct NormKernels<Kokkos::DefaultExecutionSpace, float>;
-template struct NormKernels<Kokkos::DefaultExecutionSpace, double>;
-#if defined(KOKKOS_ENABLE_CUDA) || defined(KOKKOS_ENABLE_HIP) || defined(KOKKOS_ENABLE_SYCL)
-template struct NormKernels<Kokkos::DefaultHostExecutionSpace, float>;
-template struct NormKernels<Kokkos::DefaultHostExecutionSpace, double>;
-#endif
+SHARD_KERNELS(NormKernels)
 
 }  // namespace shard::impl

@@ -133,11 +133,6 @@ void OutsideKernels<Space, T>::gather(const Space& space, const Block<T>& cells,
          GatherOutsideKernel<T>{split, cells, edges});
 }
 
-template struct OutsideKernels<Kokkos::DefaultExecutionSpace, float>;
-template struct OutsideKernels<Kokkos::DefaultExecutionSpace, double>;
-#if defined(KOKKOS_ENABLE_CUDA) || defined(KOKKOS_ENABLE_HIP) || defined(KOKKOS_ENABLE_SYCL)
-template struct OutsideKernels<Kokkos::DefaultHostExecutionSpace, float>;
-template struct OutsideKernels<Kokkos::DefaultHostExecutionSpace, double>;
-#endif
+SHARD_KERNELS(OutsideKernels)
 
 }  // namespace shard::impl

@@ -78,11 +78,6 @@ Partition padded_partition(const char* function, const Partition& cells, index_t
   return Partition::explicit_begins(std::move(begins));
 }
 
-template struct PaddingKernels<Kokkos::DefaultExecutionSpace, float>;
-template struct PaddingKernels<Kokkos::DefaultExecutionSpace, double>;
-#if defined(KOKKOS_ENABLE_CUDA) || defined(KOKKOS_ENABLE_HIP) || defined(KOKKOS_ENABLE_SYCL)
-template struct PaddingKernels<Kokkos::DefaultHostExecutionSpace, float>;
-template struct PaddingKernels<Kokkos::DefaultHostExecutionSpace, double>;
-#endif
+SHARD_KERNELS(PaddingKernels)
 
 }  // namespace shard::impl

@@ -130,11 +130,6 @@ void PixelKernels<Space, T>::to_coarse(const Space& space, const Block<T>& coars
   launch_pixels<false>("shard::pixels_to_coarse", space, fine, coarse, factor, points_first);
 }
 
-template struct PixelKernels<Kokkos::DefaultExecutionSpace, float>;
-template struct PixelKernels<Kokkos::DefaultExecutionSpace, double>;
-#if defined(KOKKOS_ENABLE_CUDA) || defined(KOKKOS_ENABLE_HIP) || defined(KOKKOS_ENABLE_SYCL)
-template struct PixelKernels<Kokkos::DefaultHostExecutionSpace, float>;
-template struct PixelKernels<Kokkos::DefaultHostExecutionSpace, double>;
-#endif
+SHARD_KERNELS(PixelKernels)
 
 }  // namespace shard::impl

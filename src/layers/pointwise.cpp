@@ -64,11 +64,6 @@ void PointwiseKernels<Space, T>::add(const Space& space, const Block<T>& y, cons
   }
 }
 
-template struct PointwiseKernels<Kokkos::DefaultExecutionSpace, float>;
-template struct PointwiseKernels<Kokkos::DefaultExecutionSpace, double>;
-#if defined(KOKKOS_ENABLE_CUDA) || defined(KOKKOS_ENABLE_HIP) || defined(KOKKOS_ENABLE_SYCL)
-template struct PointwiseKernels<Kokkos::DefaultHostExecutionSpace, float>;
-template struct PointwiseKernels<Kokkos::DefaultHostExecutionSpace, double>;
-#endif
+SHARD_KERNELS(PointwiseKernels)
 
 }  // namespace shard::impl

@@ -155,11 +155,6 @@ void PoolKernels<Space, T>::average_pullback(const Space& space, const Block<T>&
   }
 }
 
-template struct PoolKernels<Kokkos::DefaultExecutionSpace, float>;
-template struct PoolKernels<Kokkos::DefaultExecutionSpace, double>;
-#if defined(KOKKOS_ENABLE_CUDA) || defined(KOKKOS_ENABLE_HIP) || defined(KOKKOS_ENABLE_SYCL)
-template struct PoolKernels<Kokkos::DefaultHostExecutionSpace, float>;
-template struct PoolKernels<Kokkos::DefaultHostExecutionSpace, double>;
-#endif
+SHARD_KERNELS(PoolKernels)
 
 }  // namespace shard::impl

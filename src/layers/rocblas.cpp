@@ -12,6 +12,11 @@
 
 namespace shard::impl {
 
+/// rocBLAS chooses an algorithm in each call.
+struct VendorProductPlan {
+  rocblas_math_mode math;
+};
+
 namespace {
 
 /// rocBLAS' default. The algorithm may depend on it, so it is always the same.
@@ -65,9 +70,15 @@ void start_from_bias(const Kokkos::DefaultExecutionSpace& space, const VendorPro
 
 bool has_vendor_products() { return true; }
 
-bool run_vendor_product(const Kokkos::DefaultExecutionSpace& space, const VendorProduct& v,
-                        ProductPrecision precision) {
-  if (!fits(v)) return false;
+VendorProductPlan* vendor_product_plan(const VendorProduct& v, ProductPrecision precision) {
+  // rounds to TF32 where the GPU has such instructions
+  static VendorProductPlan plain{rocblas_default_math}, rounded{rocblas_xf32_xdl_math_op};
+  if (!fits(v)) return nullptr;
+  return precision == ProductPrecision::float32 ? &plain : &rounded;
+}
+
+void run_vendor_product(const Kokkos::DefaultExecutionSpace& space, VendorProductPlan& plan,
+                        const VendorProduct& v) {
   Rocblas& rocblas = vendor_state<Rocblas>();
   const std::lock_guard lock(rocblas.mutex);
   const rocblas_handle handle =
@@ -75,11 +86,7 @@ bool run_vendor_product(const Kokkos::DefaultExecutionSpace& space, const Vendor
   if (v.bias != nullptr) start_from_bias(space, v);
   check(rocblas_set_workspace(handle, vendor_workspace(space, workspace_bytes), workspace_bytes),
         "rocblas_set_workspace");
-  // rounds to TF32 where the GPU has such instructions
-  check(rocblas_set_math_mode(handle, precision == ProductPrecision::float32
-                                          ? rocblas_default_math
-                                          : rocblas_xf32_xdl_math_op),
-        "rocblas_set_math_mode");
+  check(rocblas_set_math_mode(handle, plan.math), "rocblas_set_math_mode");
   const auto transposed = [](bool yes) {
     return yes ? rocblas_operation_transpose : rocblas_operation_none;
   };
@@ -94,7 +101,6 @@ bool run_vendor_product(const Kokkos::DefaultExecutionSpace& space, const Vendor
               narrow(v.leading_d), v.batch_d, narrow(v.sums ? 1 : v.count)),
           "rocblas_sgemm_strided_batched");
   }
-  return true;
 }
 
 }  // namespace shard::impl

@@ -16,7 +16,9 @@
 
 /// \file
 /// What a vendor's library computes (ProductLibrary::vendor). cudnn.cpp or miopen.cpp, and
-/// cublaslt.cpp or rocblas.cpp have the functions. All are asynchronous on `space`.
+/// cublaslt.cpp or rocblas.cpp have the functions. All are asynchronous on `space`. One host thread
+/// at a time starts products on a `space`: a stream has one memory (partial_sums) for packed
+/// operands, which another thread's packing would overwrite before the library reads them.
 
 namespace shard::impl {
 
@@ -47,9 +49,16 @@ bool run_vendor_convolution(const Kokkos::DefaultExecutionSpace& space,
                             const VendorConvolutionPlan& plan, const float* first,
                             const float* second, float* to, bool add);
 
-/// Computes the product, or returns false if the library doesn't support it.
-bool run_vendor_product(const Kokkos::DefaultExecutionSpace& space, const VendorProduct& product,
-                        ProductPrecision precision);
+/// A matrix product that the library has accepted.
+struct VendorProductPlan;
+
+/// The plan of a product, made once for each description; null if the library doesn't support it.
+/// Plans don't depend on `add`.
+VendorProductPlan* vendor_product_plan(const VendorProduct& product, ProductPrecision precision);
+
+/// Computes the product of the plan.
+void run_vendor_product(const Kokkos::DefaultExecutionSpace& space, VendorProductPlan& plan,
+                        const VendorProduct& product);
 
 /// The most workspace of one call, in bytes.
 inline constexpr std::size_t most_vendor_workspace = std::size_t{512} << 20U;

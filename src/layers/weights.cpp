@@ -284,11 +284,6 @@ void WeightKernels<Space, T>::add_rows(const Space& space, T* part, const Weight
          WeightRowsKernel<T, true>{w, m, first, part, of});
 }
 
-template struct WeightKernels<Kokkos::DefaultExecutionSpace, float>;
-template struct WeightKernels<Kokkos::DefaultExecutionSpace, double>;
-#if defined(KOKKOS_ENABLE_CUDA) || defined(KOKKOS_ENABLE_HIP) || defined(KOKKOS_ENABLE_SYCL)
-template struct WeightKernels<Kokkos::DefaultHostExecutionSpace, float>;
-template struct WeightKernels<Kokkos::DefaultHostExecutionSpace, double>;
-#endif
+SHARD_KERNELS(WeightKernels)
 
 }  // namespace shard::impl

@@ -393,43 +393,19 @@ void RecordedRun<T, Memory, Rank, Space>::add(const Space& space, const PlannedS
     add_gradients(space, to, adjoint_fields_[at(sum.a)], adjoint_fields_[at(sum.b)]);
 }
 
-template class RecordedRun<float, Kokkos::DefaultExecutionSpace::memory_space, 3,
-                           Kokkos::DefaultExecutionSpace>;
-template struct RecordedValue<float, Kokkos::DefaultExecutionSpace::memory_space, 3>;
-template class RecordedRun<float, Kokkos::DefaultExecutionSpace::memory_space, 4,
-                           Kokkos::DefaultExecutionSpace>;
-template struct RecordedValue<float, Kokkos::DefaultExecutionSpace::memory_space, 4>;
-template class RecordedRun<float, Kokkos::DefaultExecutionSpace::memory_space, 5,
-                           Kokkos::DefaultExecutionSpace>;
-template struct RecordedValue<float, Kokkos::DefaultExecutionSpace::memory_space, 5>;
-template class RecordedRun<double, Kokkos::DefaultExecutionSpace::memory_space, 3,
-                           Kokkos::DefaultExecutionSpace>;
-template struct RecordedValue<double, Kokkos::DefaultExecutionSpace::memory_space, 3>;
-template class RecordedRun<double, Kokkos::DefaultExecutionSpace::memory_space, 4,
-                           Kokkos::DefaultExecutionSpace>;
-template struct RecordedValue<double, Kokkos::DefaultExecutionSpace::memory_space, 4>;
-template class RecordedRun<double, Kokkos::DefaultExecutionSpace::memory_space, 5,
-                           Kokkos::DefaultExecutionSpace>;
-template struct RecordedValue<double, Kokkos::DefaultExecutionSpace::memory_space, 5>;
+#define SHARD_RECORDED(T, Space, Rank)                             \
+  template class RecordedRun<T, Space::memory_space, Rank, Space>; \
+  template struct RecordedValue<T, Space::memory_space, Rank>;
+#define SHARD_RECORDED_IN(Space)   \
+  SHARD_RECORDED(float, Space, 3)  \
+  SHARD_RECORDED(float, Space, 4)  \
+  SHARD_RECORDED(float, Space, 5)  \
+  SHARD_RECORDED(double, Space, 3) \
+  SHARD_RECORDED(double, Space, 4) \
+  SHARD_RECORDED(double, Space, 5)
+SHARD_RECORDED_IN(Kokkos::DefaultExecutionSpace)
 #if defined(KOKKOS_ENABLE_CUDA) || defined(KOKKOS_ENABLE_HIP) || defined(KOKKOS_ENABLE_SYCL)
-template class RecordedRun<float, Kokkos::DefaultHostExecutionSpace::memory_space, 3,
-                           Kokkos::DefaultHostExecutionSpace>;
-template struct RecordedValue<float, Kokkos::DefaultHostExecutionSpace::memory_space, 3>;
-template class RecordedRun<float, Kokkos::DefaultHostExecutionSpace::memory_space, 4,
-                           Kokkos::DefaultHostExecutionSpace>;
-template struct RecordedValue<float, Kokkos::DefaultHostExecutionSpace::memory_space, 4>;
-template class RecordedRun<float, Kokkos::DefaultHostExecutionSpace::memory_space, 5,
-                           Kokkos::DefaultHostExecutionSpace>;
-template struct RecordedValue<float, Kokkos::DefaultHostExecutionSpace::memory_space, 5>;
-template class RecordedRun<double, Kokkos::DefaultHostExecutionSpace::memory_space, 3,
-                           Kokkos::DefaultHostExecutionSpace>;
-template struct RecordedValue<double, Kokkos::DefaultHostExecutionSpace::memory_space, 3>;
-template class RecordedRun<double, Kokkos::DefaultHostExecutionSpace::memory_space, 4,
-                           Kokkos::DefaultHostExecutionSpace>;
-template struct RecordedValue<double, Kokkos::DefaultHostExecutionSpace::memory_space, 4>;
-template class RecordedRun<double, Kokkos::DefaultHostExecutionSpace::memory_space, 5,
-                           Kokkos::DefaultHostExecutionSpace>;
-template struct RecordedValue<double, Kokkos::DefaultHostExecutionSpace::memory_space, 5>;
+SHARD_RECORDED_IN(Kokkos::DefaultHostExecutionSpace)
 #endif
 
 }  // namespace shard::impl

@@ -223,6 +223,14 @@ TEST(Miopen, WhatItRefusesStaysWithShard) {
   EXPECT_EQ(calls(), "");
 }
 
+/// Computes a product, or returns false if rocBLAS doesn't support it.
+bool multiply(const impl::VendorProduct& v,
+              ProductPrecision precision = ProductPrecision::float32) {
+  impl::VendorProductPlan* const plan = impl::vendor_product_plan(v, precision);
+  if (plan != nullptr) impl::run_vendor_product(Space(), *plan, v);
+  return plan != nullptr;
+}
+
 /// The product by rocBLAS, as multiply_by_vendor calls it on a device. Returns whether it was
 /// described.
 bool check_product(const impl::Product<float>& p, std::vector<float>& memory) {
@@ -233,7 +241,7 @@ bool check_product(const impl::Product<float>& p, std::vector<float>& memory) {
     start_in_plain_loops(p);
     v->add = true;
   }
-  EXPECT_TRUE(impl::run_vendor_product(Space(), *v, ProductPrecision::float32));
+  EXPECT_TRUE(multiply(*v));
   expect_near(memory, expected, "product");
   if (v->sums && p.add) {
     impl::Product<float> from_zero = p;
@@ -267,7 +275,7 @@ TEST(Rocblas, PrecisionAndStatuses) {
   v.d = memory.data() + 32;
   v.m = v.n = v.k = v.leading_d = 2;
   const auto run                = [&](ProductPrecision precision = ProductPrecision::float32) {
-    return impl::run_vendor_product(Space(), v, precision);
+    return multiply(v, precision);
   };
   const Scoped degraded({.product = 7});  // which says that it was slow
   EXPECT_TRUE(run(ProductPrecision::tf32) && run(ProductPrecision::bfloat16) && run());

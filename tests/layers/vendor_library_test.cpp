@@ -4,6 +4,7 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <string>
 #include <vector>
@@ -418,6 +419,23 @@ TEST(Vendor, WhatCublasRefusesStaysWithShard) {
   answers(0, 13);  // CUBLAS_STATUS_EXECUTION_FAILED
   expect_parts(message_thrown_by<Error>([&] { run(13); }),
                {"cublasLtMatmul failed: CUBLAS_STATUS_EXECUTION_FAILED", "set_product_library"});
+  answers(0, 0);
+  // a 1x1 convolution of two samples: their biases are set only where cuBLASLt takes the products
+  set_product_precision(ProductPrecision::bfloat16);
+  const Values w("w", 48 * 40), bias("bias", 48);
+  const auto starts = [&](index_t width) {
+    const DeviceBlock<float> fine(2, 40, 8, width), coarse(2, 48, 8, width);
+    cublaslt_calls();
+    const Counts of = count([&] {
+      Kernels::correlate(Space(), coarse.block, as_const(fine.block), w.data(), bias.data(),
+                         window(1));
+    });
+    EXPECT_NE(lines(cublaslt_calls(), "plan"), "");
+    return std::count(of.kernel_names.begin(), of.kernel_names.end(), "shard::product_start");
+  };
+  EXPECT_EQ(starts(8), 2);
+  answers(15, 0);
+  EXPECT_EQ(starts(9), 0);
   answers(0, 0);
 }
 

@@ -43,7 +43,10 @@ struct FirstTerm {
 template <class Field>
 struct FieldTerm {
   Field a;
-  KOKKOS_FUNCTION double operator()(int i, int j, int k) const { return a(i, j, k); }
+  template <class... I>
+  KOKKOS_FUNCTION double operator()(I... i) const {
+    return a(i...);
+  }
 };
 struct SumAndMaxTerm {
   template <class Field, class... I>
@@ -141,6 +144,35 @@ TEST(reduce, sets_of_different_length) {
     EXPECT_EQ(result[0], 37.0);
     EXPECT_EQ(result[1], 1.0);
   }
+}
+
+/// A functor whose other members have the names of those that `reduce` calls of the library's own.
+template <class Field>
+struct TermWithMembers {
+  Field a;
+  index_t* prefetches;
+  template <class... I>
+  void prefetch(I...) const {
+    ++*prefetches;
+  }
+  template <class... I>
+  KOKKOS_FUNCTION void write_first(I... i) const {
+    a(i...) = 0.0;
+  }
+  KOKKOS_FUNCTION double operator()(int i, int j) const { return a(i, j); }
+};
+
+TEST(reduce, calls_no_other_member_of_a_functor) {
+  using Field = ShardedView<double**, Kokkos::LayoutRight, ShardDim<0, Lat>>;
+  const Space space;
+  const Field a("a", Mesh<Lat>(MPI_COMM_WORLD, {0}), {13, 300});
+  Kokkos::deep_copy(space, a.view(), 1.0);
+  index_t prefetches = 0;
+  const TermWithMembers<Field> term{a, &prefetches};
+  EXPECT_EQ(reduce(space, a, term), 3900.0);
+  EXPECT_EQ(reduce<Determinism::ordered>(space, a, term), 3900.0);
+  EXPECT_EQ(reduce(space, a, FieldTerm<Field>{a}), 3900.0);  // nothing was written
+  EXPECT_EQ(prefetches, 0);
 }
 
 struct ByteTerm {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Tridiagonal systems along sharded dimensions: solutions, and the same bits on every number of
-// ranks.
+// Tridiagonal systems of a column, and along sharded dimensions: solutions, and the same bits on
+// every number of ranks.
 #include "shard/solve/tridiagonal_lines.hpp"
 
 #include <gtest/gtest.h>
@@ -13,18 +13,12 @@
 #include "shard/solve/diffusion.hpp"
 #include "shard/solve/multigrid.hpp"
 #include "shard/solve/preconditioners.hpp"
+#include "shard/solve/tridiagonal.hpp"
 #include "solve/solve_support.hpp"
 #include "support/counting.hpp"
 
 namespace shard::testing {
 namespace {
-
-/// Numbers in [-1, 1] without a symmetry.
-template <class Index>
-double rough(const Index& i, double phase) {
-  for (const index_t k : i) phase = 1.7 * phase + 0.9 * static_cast<double>(k);
-  return std::sin(phase);
-}
 
 /// The systems of a field: coefficients, and a right-hand side.
 template <class Field>
@@ -165,6 +159,42 @@ TEST(TridiagonalLines, PreconditionStrongCoupling) {
   F x, alone_x;
   EXPECT_EQ(iterations(grid(), x), iterations(alone(), alone_x));
   EXPECT_TRUE(same_bits(x, alone_x));
+}
+
+TEST(Tridiagonal, AgainstTheProductAndConservation) {
+  for (const int n : {1, 2, 60, 128}) {
+    const auto size = static_cast<std::size_t>(n);
+    std::vector<double> l(size), d(size), u(size), x(size), y(size), w(size);
+    for (std::size_t i = 0; i < size; ++i) {
+      l[i] = std::sin(static_cast<double>(i)), u[i] = std::cos(static_cast<double>(i));
+      d[i] = 2.5, y[i] = std::sin(3.0 * static_cast<double>(i)) + 0.2;
+    }
+    const auto in = [](std::vector<double>& v) {
+      return [&v](int i) -> double& { return v[static_cast<std::size_t>(i)]; };
+    };
+    solve_tridiagonal(n, in(l), in(d), in(u), in(x), in(y), in(w));
+    for (std::size_t i = 0; i < size; ++i)
+      EXPECT_NEAR(
+          d[i] * x[i] + (i > 0 ? l[i] * x[i - 1] : 0) + (i + 1 < size ? u[i] * x[i + 1] : 0), y[i],
+          1e-13);
+    // mixing from 1e-12 to 1e12 in one column
+    double before = 0.0, after = 0.0, low = 1e300, high = -1e300;
+    for (std::size_t i = 0; i < size; ++i) {
+      d[i] = 1.0 + 0.5 * std::sin(static_cast<double>(i));  // thickness
+      u[i] = std::pow(10.0, -12.0 + static_cast<double>((7 * i) % 25));
+      l[i] = 3.0 + y[i];  // the values before
+      y[i] = d[i] * l[i];
+      before += y[i];
+      low = std::min(low, l[i]), high = std::max(high, l[i]);
+    }
+    solve_diffusion_column(n, in(d), in(u), in(x), in(y), in(w));
+    for (std::size_t i = 0; i < size; ++i) {
+      after += d[i] * x[i];
+      EXPECT_GE(x[i], low * (1.0 - 1e-14));
+      EXPECT_LE(x[i], high * (1.0 + 1e-14));
+    }
+    EXPECT_NEAR(after, before, 1e-13 * before);
+  }
 }
 
 }  // namespace

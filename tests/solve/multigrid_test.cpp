@@ -23,14 +23,6 @@ double waves(const Index& i, index_t n) {
     x *= std::sin(pi * (static_cast<double>(k) + 0.5) / static_cast<double>(n));
   return x;
 }
-/// Another right-hand side without symmetry.
-template <class Index>
-double rough(const Index& i) {
-  double phase = 0.3;
-  for (const index_t k : i) phase = 1.7 * phase + 0.9 * static_cast<double>(k);
-  return std::sin(phase);
-}
-
 template <class Field>
 struct ValueTerm {
   Field f;

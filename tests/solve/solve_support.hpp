@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cmath>
+#include <cstddef>
 #include <cstring>
 
 #include "layers/layer_support.hpp"
@@ -35,6 +36,13 @@ struct UpwindAdjoint {
     return 5.0 * x(i, j) - 2.0 * x(i + 1, j) - 1.5 * x(i, j + 1) - 0.25 * x(i - 1, j - 1);
   }
 };
+
+/// Numbers in [-1, 1] without a symmetry, for global indices.
+template <std::size_t N>
+double rough(const std::array<index_t, N>& index, double phase = 0.3) {
+  for (const index_t i : index) phase = 1.7 * phase + 0.9 * static_cast<double>(i);
+  return std::sin(phase);
+}
 
 /// The squarest mesh of all ranks.
 inline Grid grid() {

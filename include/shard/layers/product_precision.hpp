@@ -15,7 +15,7 @@ enum class ProductPrecision : std::uint8_t {
 
 /// Sets the precision of the process' products from here on: those of Linear and its gradients, and
 /// of convolutions with more than 32 output channels per group and their gradients, in float on
-/// NVIDIA GPUs with tensor cores (sm_80 and later). All other products, hosts and AMD GPUs keep
+/// NVIDIA GPUs if Kokkos was built for sm_80 or later. All other products, hosts and AMD GPUs keep
 /// `float32`, the default. Results stay bitwise reproducible, on every number of ranks where they
 /// were so before. Fields and parameters stay float. Local; ranks should agree, as their results
 /// differ otherwise. Call it while no layer is running.

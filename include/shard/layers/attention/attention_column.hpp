@@ -12,12 +12,13 @@
 
 #include "shard/base/wanted.hpp"
 #include "shard/exchange/stale.hpp"
-#include "shard/layers/attention/attention.hpp"
+#include "shard/layers/impl/attention_fields.hpp"
 #include "shard/layers/impl/attention_kernels.hpp"
 #include "shard/layers/impl/kernels.hpp"
 #include "shard/layers/impl/layer_checks.hpp"
 #include "shard/layers/parameters.hpp"
 #include "shard/layers/sharding_rule.hpp"
+#include "shard/redistribute/impl/common_partition.hpp"
 
 namespace shard {
 

@@ -7,9 +7,21 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstddef>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
-#include "shard/layers/attention/attention.hpp"
+#include "shard/base/impl/same_options.hpp"
+#include "shard/base/wanted.hpp"
+#include "shard/exchange/impl/moved_fields.hpp"
+#include "shard/exchange/stale.hpp"
+#include "shard/layers/impl/attention_fields.hpp"
+#include "shard/layers/impl/attention_kernels.hpp"
+#include "shard/layers/impl/kernels.hpp"
+#include "shard/layers/parameters.hpp"
+#include "shard/layers/sharding_rule.hpp"
+#include "shard/redistribute/impl/common_partition.hpp"
 
 namespace shard {
 

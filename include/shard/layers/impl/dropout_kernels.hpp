@@ -48,17 +48,6 @@ struct DropoutKernels : RequireLayerKernels<Space> {
 /// Throws ArgumentError unless 0 <= p <= 1.
 void require_probability(std::string_view function, double p);
 
-/// y = x times the mask of a Dropout or DropPath.
-template <class Layer, class Space, class Y, class X>
-void drop(std::string_view function, const Layer& layer, const Space& space, std::uint64_t step,
-          bool of_samples, const Y& y, const X& x) {
-  require_same_owners(function, x, y);
-  DropoutMask mask = DropoutMask::of(x, layer.training ? layer.p : 0.0, layer.seed, step);
-  mask.of_samples  = of_samples;
-  DropoutKernels<Space, typename Y::non_const_value_type>::apply(space, owned_block(local(y)),
-                                                                 owned_input(x), mask);
-}
-
 }  // namespace shard::impl
 
 #endif

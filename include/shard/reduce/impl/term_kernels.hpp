@@ -43,21 +43,17 @@ KOKKOS_INLINE_FUNCTION double neutral(ReductionKind kind) {
 /// The copies of a field whose type has none.
 struct NoCopies {};
 
-/// Whether a functor also writes: its write_first(i, j, ...) is called once for each element,
+/// True for a functor that also writes: its write_first(i, j, ...) is called once for each element,
 /// before the element's term is read. So an update and a sum of what it wrote are one pass over
-/// memory.
-template <int Rank, class Functor>
-inline constexpr bool writes_v = []<int... D>(std::integer_sequence<int, D...>) {
-  return requires(const Functor& f) { f.write_first((D + 0)...); };
-}
-(std::make_integer_sequence<int, Rank>{});
+/// memory. Specialised for such functors of the library: a user's one may have a member with this
+/// name.
+template <class Functor>
+inline constexpr bool writes_v = false;
 
-/// Whether a functor can prefetch what the term of an element reads: it has prefetch(i, j, ...).
-template <int Rank, class Functor>
-inline constexpr bool prefetches_v = []<int... D>(std::integer_sequence<int, D...>) {
-  return requires(const Functor& f) { f.prefetch((D + 0)...); };
-}
-(std::make_integer_sequence<int, Rank>{});
+/// True for a functor whose prefetch(i, j, ...) prefetches what the term of an element reads: of
+/// fields with the value type and the layout of the field that is reduced. Specialised as writes_v.
+template <class Functor>
+inline constexpr bool prefetches_v = false;
 
 /// A functor's terms at a field's owned elements, by their number in memory order; copies of other
 /// elements are left out.
@@ -77,7 +73,7 @@ struct FieldTerms {
       -> std::remove_cvref_t<decltype(std::declval<const Functor&>()((D + 0)...))>;
   using Term                   = decltype(term(std::make_integer_sequence<int, rank>{}));
   static constexpr int count   = term_values<Term>;
-  static constexpr bool writes = writes_v<rank, Functor>;
+  static constexpr bool writes = writes_v<Functor>;
   static_assert(!writes || (!has_copies && count == 1),
                 "copies are left out, and a device reads several values in several threads");
   struct Values {
@@ -125,8 +121,9 @@ struct FieldTerms {
   }
   /// Lets the functor prefetch `n` elements of a line, which may be beyond its end, on a host.
   void prefetch(const int* index, int first, int n) const {
-    if constexpr (prefetches_v<rank, Functor>) {
-      constexpr int in_line = 8;  // doubles of a cache line
+    if constexpr (prefetches_v<Functor>) {
+      constexpr std::size_t cache_line = 64, size = sizeof(typename Field::value_type);
+      constexpr int in_line = size < cache_line ? static_cast<int>(cache_line / size) : 1;
       for (int i = 0; i < n; i += in_line)
         prefetch_at(index, first + i, std::make_integer_sequence<int, rank>{});
     }

@@ -67,6 +67,8 @@ struct ProductsTerm {
     return products;
   }
 };
+template <class Field, class S, int N>
+inline constexpr bool prefetches_v<ProductsTerm<Field, S, N>> = true;
 /// weight a b at a point, 0 where the weight is, whatever a and b are there.
 template <class Field, class S>
 struct WeightedTerm {
@@ -106,6 +108,10 @@ struct DescentTerm {
     return inner_product(x, x);
   }
 };
+template <class Field>
+inline constexpr bool prefetches_v<DescentTerm<Field>> = true;
+template <class Field>
+inline constexpr bool writes_v<DescentTerm<Field>> = true;
 /// An inner product: how it is summed, the weights, if there are any, and a power of two that both
 /// vectors are multiplied by, so that squares of tiny or huge numbers neither vanish nor overflow.
 template <class V>
