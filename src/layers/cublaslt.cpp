@@ -8,10 +8,8 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
-#include <string>
 
-#include "shard/base/error.hpp"
-#include "vendor.hpp"
+#include "vendor_library.hpp"
 
 namespace shard::impl {
 
@@ -22,8 +20,7 @@ constexpr std::size_t workspace_bytes = std::size_t{32} << 20U;
 
 void check(cublasStatus_t status, const char* function) {
   if (status != CUBLAS_STATUS_SUCCESS)
-    throw Error(std::string("shard: ") + function + " failed: " + cublasLtGetStatusString(status) +
-                "; set_product_library(ProductLibrary::shard) computes without cuBLASLt");
+    throw_vendor("cuBLASLt", function, cublasLtGetStatusString(status));
 }
 
 /// The alignment in bytes, at most 256, of an address and of those `step` floats further on.
@@ -152,26 +149,19 @@ Key key_of(const VendorProduct& v, ProductPrecision precision) {
           static_cast<index_t>(precision)};
 }
 
-/// The handle and the plans. They live until Kokkos is finalised.
 struct CublasLt {
   std::mutex mutex;
   cublasLtHandle_t handle = nullptr;
   std::map<Key, VendorProductPlan> plans;
 
-  static CublasLt& get() {
-    static CublasLt cublas;
-    return cublas;
-  }
   /// The mutex must be locked.
   void make_handle() {
-    if (handle != nullptr) return;
-    check(cublasLtCreate(&handle), "cublasLtCreate");
-    Kokkos::push_finalize_hook([] {
-      CublasLt& all = get();
-      all.plans.clear();
-      cublasLtDestroy(all.handle);
-      all.handle = nullptr;
-    });
+    if (handle == nullptr) check(cublasLtCreate(&handle), "cublasLtCreate");
+  }
+  void clear() {
+    plans.clear();
+    if (handle != nullptr) cublasLtDestroy(handle);
+    handle = nullptr;
   }
 };
 
@@ -180,7 +170,7 @@ struct CublasLt {
 bool has_vendor_products() { return true; }
 
 VendorProductPlan* vendor_product_plan(const VendorProduct& v, ProductPrecision precision) {
-  CublasLt& cublas = CublasLt::get();
+  CublasLt& cublas = vendor_state<CublasLt>();
   const std::lock_guard lock(cublas.mutex);
   cublas.make_handle();
   VendorProductPlan& plan =
@@ -190,7 +180,7 @@ VendorProductPlan* vendor_product_plan(const VendorProduct& v, ProductPrecision 
 
 void run_vendor_product(const Kokkos::DefaultExecutionSpace& space, VendorProductPlan& plan,
                         const VendorProduct& v) {
-  CublasLt& cublas = CublasLt::get();
+  CublasLt& cublas = vendor_state<CublasLt>();
   const std::lock_guard lock(cublas.mutex);
   if (v.bias != nullptr) plan.set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, v.bias);
   void* const workspace = vendor_workspace(space, workspace_bytes);

@@ -7,6 +7,7 @@
 #include "correlation.hpp"
 #include "launch.hpp"
 #include "vendor.hpp"
+#include "vendor_boxes.hpp"
 
 namespace shard::impl {
 
@@ -24,36 +25,13 @@ struct StartChannelsKernel {
   }
 };
 
-/// to = from, for a box of a block; `to` has no gaps.
-template <class T>
-struct PackBoxKernel {
-  T* to;
-  Block<const T> from;
-  RowSplit split;
-
-  KOKKOS_FUNCTION void operator()(index_t item) const {
-    const RowSplit::Row r = split.row(item);
-    const index_t row = ((r.n * from.channels + r.c) * from.extent(0) + r.z) * from.extent(1) + r.y;
-    for (index_t x = r.x; x < r.x + r.count; ++x)
-      to[row * from.extent(2) + x] = from.at(r.n, r.c, r.z, r.y, x);
-  }
-};
-
 /// The elements of a box without gaps: where they are, or a copy.
 template <class Space>
 const float* packed_elements(const Space& space, const VendorTensor& box,
                              const Block<const float>& block) {
   if (box.is_packed()) return block.origin + box.origin;
-  Block<const float> from = block;
-  from.origin             = block.origin + box.origin;
-  for (int d = 0; d < 5; ++d) from.stride[d] = box.stride[static_cast<std::size_t>(d)];
-  for (int d = 0; d < 3; ++d) {
-    from.begin[d] = 0;
-    from.end[d]   = box.extent[static_cast<std::size_t>(d + 2)];
-  }
-  float* const to = partial_sums<Space, float>(space, from.batch * from.channels * from.cells());
-  const PackBoxKernel<float> pack{to, from, RowSplit::of(space, from)};
-  launch("shard::pack_box", space, pack.split.items(), pack);
+  float* const to = partial_sums<Space, float>(space, static_cast<index_t>(box.count()));
+  pack_box(space, to, box, block.origin + box.origin);
   return to;
 }
 

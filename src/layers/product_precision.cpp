@@ -21,8 +21,9 @@ void set_product_library(ProductLibrary library) {
   if (library == ProductLibrary::vendor && !impl::has_vendor_convolutions() &&
       !impl::has_vendor_products())
     impl::throw_argument("set_product_library",
-                         {"this build has neither cuDNN nor cuBLASLt; configure shard with "
-                          "-DSHARD_ENABLE_CUDNN=ON and -DSHARD_ENABLE_CUBLASLT=ON, for CUDA"});
+                         {"this build has no such library; configure shard with "
+                          "-DSHARD_ENABLE_CUDNN=ON and -DSHARD_ENABLE_CUBLASLT=ON for CUDA, or "
+                          "-DSHARD_ENABLE_MIOPEN=ON and -DSHARD_ENABLE_ROCBLAS=ON for HIP"});
   library_of_products = library;
 }
 

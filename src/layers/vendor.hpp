@@ -15,10 +15,10 @@
 #include "vendor_product.hpp"
 
 /// \file
-/// What a vendor's library computes (ProductLibrary::vendor). cudnn.cpp and cublaslt.cpp have the
-/// functions, or cudnn_absent.cpp and cublaslt_absent.cpp. All are asynchronous on `space`. One
-/// host thread at a time starts products on a `space`: a stream has one memory (partial_sums) for
-/// packed operands, which another thread's packing would overwrite before the library reads them.
+/// What a vendor's library computes (ProductLibrary::vendor). cudnn.cpp or miopen.cpp, and
+/// cublaslt.cpp or rocblas.cpp have the functions. All are asynchronous on `space`. One host thread
+/// at a time starts products on a `space`: a stream has one memory (partial_sums) for packed
+/// operands, which another thread's packing would overwrite before the library reads them.
 
 namespace shard::impl {
 

@@ -27,11 +27,18 @@ struct VendorTensor {
     return true;
   }
   /// The description of a copy without gaps; this one if it has none.
-  VendorTensor packed() const {
-    if (is_packed()) return *this;
-    VendorTensor t = *this;
-    t.origin       = 0;
-    int step       = 1;
+  VendorTensor packed() const { return is_packed() ? *this : of(extent); }
+
+  std::size_t count() const {
+    std::size_t product = 1;
+    for (const int e : extent) product *= static_cast<std::size_t>(e);
+    return product;
+  }
+  /// A tensor without gaps, also between batch entries.
+  static VendorTensor of(const std::array<int, 5>& extent) {
+    VendorTensor t;
+    t.extent = extent;
+    int step = 1;
     for (std::size_t d = 5; d-- > 0; step *= extent[d]) t.stride[d] = step;
     return t;
   }
@@ -49,6 +56,14 @@ struct VendorConvolution {
   /// The spatial dimensions to describe.
   int dims() const {
     return kernel[0] == 1 && fine.extent[2] == 1 && coarse.extent[2] == 1 ? 2 : 3;
+  }
+  /// Extents or strides of a tensor with `dims` spatial dimensions.
+  static std::array<int, 5> with_dims(std::array<int, 5> values, int dims) {
+    if (dims == 2) std::copy(values.begin() + 3, values.end(), values.begin() + 2);
+    return values;
+  }
+  std::array<int, 5> weight_extent() const {
+    return {coarse.extent[1], fine.extent[1] / groups, kernel[0], kernel[1], kernel[2]};
   }
 
   /// The convolution between two blocks, or nothing if a library can't compute it. The boxes have

@@ -32,15 +32,18 @@ ProductPrecision product_precision();
 /// Who computes float products on a device.
 enum class ProductLibrary : std::uint8_t {
   shard,  ///< this library, or Kokkos Kernels where it was built with SHARD_ENABLE_KERNELS
-  vendor  ///< cuDNN and cuBLASLt
+  vendor  ///< cuDNN and cuBLASLt, or MIOpen and rocBLAS
 };
 
 /// Sets who computes the process' float products on a device from here on. With `vendor`, cuDNN
 /// computes convolutions and their gradients, and cuBLASLt computes `Linear` and its gradients.
-/// What they don't support, depthwise convolutions, double, hosts and AMD GPUs stay with `shard`,
-/// the default. The precision is that of set_product_precision, but in bfloat16 cuBLASLt may take
+/// What they don't support, depthwise convolutions, double and hosts stay with `shard`, the
+/// default. The precision is that of set_product_precision, but in bfloat16 cuBLASLt may take
 /// TF32, and convolutions stay with `shard` unless they are 1x1, because cuDNN would round results
 /// too.
+///
+/// On AMD GPUs MIOpen and rocBLAS take their places. MIOpen computes in float32; in tf32 and
+/// bfloat16 rocBLAS takes TF32 where the GPU has it. Neither has been run on an AMD GPU yet.
 ///
 /// Only deterministic algorithms are used: the same call on the same GPU gives the same bits. The
 /// order of additions depends on the extents, so results of other meshes differ by rounding.
@@ -48,8 +51,8 @@ enum class ProductLibrary : std::uint8_t {
 /// A product may use up to 512 MiB of workspace, which is kept for each stream, and a copy of an
 /// output's gradient that has gaps. The first one with new extents may allocate. Local; ranks
 /// should agree. Call it while no layer is running.
-/// \throws ArgumentError for `vendor` in a build with neither SHARD_ENABLE_CUDNN nor
-/// SHARD_ENABLE_CUBLASLT
+/// \throws ArgumentError for `vendor` in a build with none of SHARD_ENABLE_CUDNN,
+/// SHARD_ENABLE_CUBLASLT, SHARD_ENABLE_MIOPEN and SHARD_ENABLE_ROCBLAS
 void set_product_library(ProductLibrary library);
 
 /// The library that set_product_library set last.

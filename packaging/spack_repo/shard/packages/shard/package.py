@@ -26,6 +26,8 @@ class Shard(CMakePackage):
     variant("nccl", default=False, description="Messages between CUDA devices by NCCL")
     variant("cudnn", default=False, description="Convolutions by cuDNN on request")
     variant("cublaslt", default=False, description="Dense products by cuBLASLt on request")
+    variant("miopen", default=False, description="Convolutions by MIOpen on request")
+    variant("rocblas", default=False, description="Dense products by rocBLAS on request")
     variant("rccl", default=False, description="Messages between HIP devices by RCCL")
     variant("netcdf", default=True, description="Read and write NetCDF")
     variant("pnetcdf", default=False, when="+netcdf", description="All ranks write NetCDF")
@@ -46,6 +48,8 @@ class Shard(CMakePackage):
     depends_on("nccl", when="+nccl")
     depends_on("cudnn@9:", when="+cudnn")
     depends_on("cuda", when="+cublaslt")
+    depends_on("miopen-hip", when="+miopen")
+    depends_on("rocblas", when="+rocblas")
     depends_on("rccl", when="+rccl")
     depends_on("netcdf-c", when="+netcdf")
     depends_on("parallel-netcdf", when="+pnetcdf")
@@ -61,6 +65,8 @@ class Shard(CMakePackage):
     requires("^kokkos+cuda", when="+nccl", msg="NCCL is for kokkos+cuda")
     requires("^kokkos+cuda", when="+cudnn", msg="cuDNN is for kokkos+cuda")
     requires("^kokkos+cuda", when="+cublaslt", msg="cuBLASLt is for kokkos+cuda")
+    requires("^kokkos+rocm", when="+miopen", msg="MIOpen is for kokkos+rocm")
+    requires("^kokkos+rocm", when="+rocblas", msg="shard's rocBLAS is for kokkos+rocm")
     requires("^kokkos+rocm", when="+rccl", msg="RCCL is for kokkos+rocm")
     # an archive without position-independent code can't be in a shared library
     requires("^kokkos+pic", when="+shared ^kokkos~shared")
@@ -73,6 +79,8 @@ class Shard(CMakePackage):
             self.define_from_variant("SHARD_ENABLE_NCCL", "nccl"),
             self.define_from_variant("SHARD_ENABLE_CUDNN", "cudnn"),
             self.define_from_variant("SHARD_ENABLE_CUBLASLT", "cublaslt"),
+            self.define_from_variant("SHARD_ENABLE_MIOPEN", "miopen"),
+            self.define_from_variant("SHARD_ENABLE_ROCBLAS", "rocblas"),
             self.define_from_variant("SHARD_ENABLE_RCCL", "rccl"),
             self.define_from_variant("SHARD_ENABLE_NETCDF", "netcdf"),
             self.define_from_variant("SHARD_ENABLE_PNETCDF", "pnetcdf"),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Instead of cudnn.cpp, in builds without cuDNN.
+// Instead of cudnn.cpp or miopen.cpp, in builds with neither library.
 #include "vendor.hpp"
 
 namespace shard::impl {

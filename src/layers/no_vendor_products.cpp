@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// Instead of cublaslt.cpp, in builds without cuBLASLt.
+// Instead of cublaslt.cpp or rocblas.cpp, in builds with neither library.
 #include "vendor.hpp"
 
 namespace shard::impl {
