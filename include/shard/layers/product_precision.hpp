@@ -20,10 +20,10 @@ enum class ProductPrecision : std::uint8_t {
 ///   16 output channels per group on each rank, on x86-64 processors with AMX-BF16 under Linux
 ///   (Intel Xeon from Sapphire Rapids on). Values below the smallest normal float count as zero.
 ///
-/// All other products, other hosts and AMD GPUs keep `float32`, the default. Results stay bitwise
-/// reproducible, on every number of ranks where they were so before. Fields and parameters stay
-/// float. Local; ranks should agree, as their results differ otherwise. Call it while no layer is
-/// running.
+/// All other products, other hosts and shard's kernels on AMD GPUs keep `float32`, the default.
+/// Results stay bitwise reproducible, on every number of ranks where they were so before. Fields
+/// and parameters stay float. Local; ranks should agree, as their results differ otherwise. Call it
+/// while no layer is running.
 void set_product_precision(ProductPrecision precision);
 
 /// The precision that set_product_precision set last.
