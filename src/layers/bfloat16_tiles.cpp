@@ -23,6 +23,13 @@ bool emulated = false;
 
 constexpr index_t pairs_of_tile = bfloat16_terms / 2;
 
+/// Two values in bfloat16. Denormal ones become zeros, as the processor's instructions take them.
+std::uint32_t pair_of(float first, float second) {
+  constexpr float least = Kokkos::Experimental::norm_min_v<float>;
+  const auto normal     = [](float v) { return v < least && v > -least ? 0.0F : v; };
+  return bfloat16_pair(normal(first), normal(second));
+}
+
 /// The pair of terms 2 * pair and 2 * pair + 1 of a packed row.
 std::uint32_t& pair_of_row(std::uint32_t* packed, index_t steps, index_t m, index_t pair) {
   return packed[(m / bfloat16_lanes * steps + pair / pairs_of_tile) * bfloat16_tile +
@@ -42,8 +49,8 @@ void pack_rows(const float* from, index_t rows, index_t row, const Terms& term, 
     const bool first = 2 * p < count, second = 2 * p + 1 < count;
     const index_t first_term = first ? term(2 * p) : 0, second_term = second ? term(2 * p + 1) : 0;
     for (index_t m = 0; m < rows; ++m)
-      pair_of_row(to, steps, m, p) = bfloat16_pair(first ? from[m * row + first_term] : 0.0F,
-                                                   second ? from[m * row + second_term] : 0.0F);
+      pair_of_row(to, steps, m, p) = pair_of(first ? from[m * row + first_term] : 0.0F,
+                                             second ? from[m * row + second_term] : 0.0F);
   }
 }
 
@@ -58,7 +65,7 @@ void pack_columns(const float* panel, const Terms& term, index_t count, index_t 
       std::uint32_t* const pairs = pairs_of_columns(to, steps, j, p);
       for (index_t i = 0; i < bfloat16_lanes; ++i)
         pairs[i] =
-            bfloat16_pair(first != nullptr ? first[i] : 0.0F, second != nullptr ? second[i] : 0.0F);
+            pair_of(first != nullptr ? first[i] : 0.0F, second != nullptr ? second[i] : 0.0F);
     }
 }
 
@@ -98,7 +105,7 @@ void pack_lines_of_columns(const float* from, const index_t* column, index_t cou
     for (index_t p = 0; p < steps * pairs_of_tile; ++p) {
       const float* const values = from + column[j] + 2 * p;
       pairs_of_columns(to, steps, j / bfloat16_lanes * bfloat16_lanes, p)[j % bfloat16_lanes] =
-          2 * p < count ? bfloat16_pair(values[0], 2 * p + 1 < count ? values[1] : 0.0F) : 0U;
+          2 * p < count ? pair_of(values[0], 2 * p + 1 < count ? values[1] : 0.0F) : 0U;
     }
 }
 
@@ -111,13 +118,12 @@ struct alignas(64) TileShapes {
 };
 
 [[gnu::target("amx-tile")]] void begin_tiles() {
-  const TileShapes shapes;
+  static constexpr TileShapes shapes;
   _tile_loadconfig(&shapes);
 }
 [[gnu::target("amx-tile")]] void end_tiles() { _tile_release(); }
 
-// Processors with these registers have AVX512-BF16. Its roundings take denormal values for zeros,
-// as the products do.
+// The roundings of AVX512-BF16 take denormal values for zeros, as the products do.
 
 /// The first `count` of 16 values, and zeros.
 [[gnu::target("avx512f")]] inline __m512 some_values(const float* from, index_t count) {
@@ -246,6 +252,7 @@ template <class Terms>
                                                                 const std::uint32_t* b,
                                                                 index_t column_tiles, index_t steps,
                                                                 float* part) {
+  asm volatile("" ::: "memory");  // compilers don't know what the loads below read
   constexpr int line = 64, part_line = part_columns * sizeof(float);
   const std::uint32_t* const second = a + steps * bfloat16_tile;
   const index_t b_tile              = steps * bfloat16_tile;
@@ -296,6 +303,8 @@ bool find_tile_registers() {
   if (__get_cpuid_count(7, 0, &a, &b, &c, &d) == 0) return false;
   constexpr unsigned bf16 = 1U << 22U, tile = 1U << 24U;
   if ((d & bf16) == 0 || (d & tile) == 0) return false;
+  // a virtual machine may hide them
+  if (!__builtin_cpu_supports("avx512bf16") || !__builtin_cpu_supports("avx512bw")) return false;
   constexpr long request_permission = 0x1023, tile_data = 18;
   return syscall(SYS_arch_prctl, request_permission, tile_data) == 0;
 }
@@ -343,20 +352,18 @@ void pack_bfloat16_rows(const float* from, index_t rows, index_t row, ListedRows
   pack_rows(from, rows, row, term, count, to);
 }
 
-void pack_bfloat16_columns(const float* panel, EvenRows term, index_t count, index_t used,
+template <class Terms>
+void pack_bfloat16_columns(const float* panel, const Terms& term, index_t count, index_t used,
                            std::uint32_t* to) {
 #ifdef SHARD_HAS_TILE_REGISTERS
   if (!emulated) return pack_panel(panel, term, count, used, to);
 #endif
   pack_columns(panel, term, count, used, to);
 }
-void pack_bfloat16_columns(const float* panel, ListedRows term, index_t count, index_t used,
-                           std::uint32_t* to) {
-#ifdef SHARD_HAS_TILE_REGISTERS
-  if (!emulated) return pack_panel(panel, term, count, used, to);
-#endif
-  pack_columns(panel, term, count, used, to);
-}
+template void pack_bfloat16_columns(const float*, const EvenRows&, index_t, index_t,
+                                    std::uint32_t*);
+template void pack_bfloat16_columns(const float*, const ListedRows&, index_t, index_t,
+                                    std::uint32_t*);
 
 void pack_bfloat16_lines(const float* from, const index_t* column, index_t count, index_t used,
                          std::uint32_t* to) {

@@ -31,8 +31,9 @@ inline index_t bfloat16_pairs(index_t rows, index_t count) {
 /// True if this processor has the tile registers and Linux lets the process use them, or if they
 /// are emulated.
 bool has_bfloat16_tiles();
-/// For tests: computes on any processor, slowly, what the registers would, with the same bits.
-/// Don't call it while kernels run.
+/// For tests: computes on any processor, slowly, what the registers would, with the same bits but
+/// for sums below the smallest normal float, which the registers make zeros. Don't call it while
+/// kernels run.
 void emulate_bfloat16_tiles(bool emulate);
 
 /// True if products of T on a host are rounded to bfloat16.
@@ -42,8 +43,8 @@ bool rounds_to_bfloat16() {
     return product_precision() == ProductPrecision::bfloat16 && has_bfloat16_tiles();
   return false;
 }
-/// True if those of a convolution are, between `some` and `others` channels in a group: with fewer
-/// than a tile holds, floats are faster.
+/// True if the products of a convolution with `some` input and `others` output channels in a group
+/// are rounded. With fewer channels than a tile has rows, float is faster.
 template <class T>
 bool rounds_to_bfloat16(index_t some, index_t others) {
   return some >= bfloat16_lanes && others >= bfloat16_lanes && rounds_to_bfloat16<T>();
@@ -57,9 +58,8 @@ void pack_bfloat16_rows(const float* from, index_t rows, index_t row, ListedRows
 
 /// Packs the first `used` columns of a second operand, whose row r is panel + term(r). Reads whole
 /// groups of bfloat16_lanes columns.
-void pack_bfloat16_columns(const float* panel, EvenRows term, index_t count, index_t used,
-                           std::uint32_t* to);
-void pack_bfloat16_columns(const float* panel, ListedRows term, index_t count, index_t used,
+template <class Terms>
+void pack_bfloat16_columns(const float* panel, const Terms& term, index_t count, index_t used,
                            std::uint32_t* to);
 
 /// The same if element (r, j) is from[column[j] + r].
@@ -84,6 +84,9 @@ void end_bfloat16_tiles();
 /// terms, and a panel of the second one.
 template <class T>
 class Bfloat16Products {
+  static_assert(Tile<float>::columns % bfloat16_lanes == 0 &&
+                Tile<float>::columns <= bfloat16_columns);
+
  public:
   Bfloat16Products(bool rounded, index_t rows, index_t columns, index_t terms)
       : rounded_(rounded), rows_(rows) {

@@ -21,9 +21,9 @@
 #endif
 
 /// \file
-/// Matrix products by Kokkos Kernels, which calls cuBLAS or rocBLAS, or by cuBLASLt on request. The
-/// library chooses the order in which it adds, and the order may depend on the extents. The same
-/// call gives the same bits; another partition may give others.
+/// Matrix products by Kokkos Kernels, which calls cuBLAS or rocBLAS, or by the vendor's library on
+/// request. The library chooses the order in which it adds, and the order may depend on the
+/// extents. The same call gives the same bits; another partition may give others.
 
 namespace shard::impl {
 
@@ -75,7 +75,7 @@ bool start_product(const Space& space, const Product<T>& p, index_t c_column) {
   return true;
 }
 
-/// Computes a product by cuBLASLt, or returns false.
+/// Computes a product by the vendor's library, or returns false.
 template <class Space, class T>
 bool multiply_by_vendor(const Space& space, const Product<T>& p) {
   if constexpr (has_vendor_v<Space, T>) {

@@ -264,7 +264,7 @@ struct RowSums {
   }
 };
 
-/// The same product with rows and columns exchanged, if each have one step.
+/// The same product with rows and columns exchanged, if the columns of b and c have one step each.
 template <class T>
 std::optional<Product<T>> transposed(const Product<T>& p) {
   if (p.b_column.dims > 1 || p.c_column.dims > 1) return std::nullopt;
@@ -285,7 +285,7 @@ std::optional<Product<T>> transposed(const Product<T>& p) {
 template <class Space, class T>
 void multiply(const char* name, const Space& space, const Product<T>& product, bool pieces) {
   if constexpr (is_host_v<Space>) {
-    // rounded, with the operand whose terms are contiguous first, so that sums are stored in order
+    // The operand with contiguous terms is the first one then: sums are stored in order.
     const bool turns =
         rounds_to_bfloat16<T>() && product.b_term.dims == 1 && product.b_term.stride[0] == 1;
     const ProductTiles<T> functor(turns ? transposed(product).value_or(product) : product,

@@ -79,7 +79,7 @@ struct Operand {
     check(miopenSetTensorDescriptor(packed, miopenFloat, dims + 2, extent.data(), stride.data()),
           "miopenSetTensorDescriptor");
   }
-  /// The elements without gaps: where they are, or a copy, behind which `memory` then is.
+  /// The elements, or a copy without gaps in `memory`, which then points past the copy.
   const float* elements(const Kokkos::DefaultExecutionSpace& space, const float* first,
                         std::byte*& memory) const {
     if (!has_gaps) return first;
@@ -105,7 +105,7 @@ struct VendorConvolutionPlan {
       : pass(of) {
     bool dilated = false;
     for (const int d : v.dilation) dilated = dilated || d > 1;
-    if (v.groups > 1 && dilated) return;  // which MIOpen's header excludes
+    if (v.groups > 1 && dilated) return;  // MIOpen's header excludes that
     std::size_t weights = 1;
     for (const int e : v.weight_extent()) weights *= static_cast<std::size_t>(e);
     if (weights > std::numeric_limits<int>::max()) return;

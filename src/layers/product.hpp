@@ -7,7 +7,8 @@
 namespace shard::impl {
 
 /// c(i, j) = start(i, j) + sum over r of a(i, r) b(r, j), r ascending; or c(i, j) += that sum. A
-/// host sums blocks of 128 terms and adds the blocks.
+/// host sums blocks of 128 terms and adds the blocks; for its order in bfloat16 see
+/// bfloat16_tiles.cpp.
 template <class T>
 struct Product {
   T* c           = nullptr;

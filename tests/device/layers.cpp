@@ -222,9 +222,9 @@ double use(const shard::Mesh<Lat, Lon>& mesh) {
   const impl::StartProductKernel<T> start{
       out.data(), in.data(), 4, 1, 0, 1, 8, impl::Divisor::of(4)};  // with Kokkos Kernels alone
   impl::launch("start", space, start.items(), start);
-  const impl::VendorTensor box = impl::VendorTensor::of({1, 4, 1, 2, 8});  // with MIOpen alone
+  const impl::VendorTensor box = impl::VendorTensor::of({1, 4, 1, 2, 8});
   const Kokkos::View<float*> packed("packed", 64), unpacked("unpacked", 64);
-  impl::unpack_box(space, box, unpacked.data(), packed.data(), false);
+  impl::unpack_box(space, box, unpacked.data(), packed.data(), false);  // with MIOpen alone
   return loss + score + dot(space, x, t);
 }
 

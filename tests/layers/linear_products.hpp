@@ -34,7 +34,7 @@ inline void start_in_plain_loops(const impl::Product<float>& p) {
 }
 
 /// A Linear of n0 x n1 rows, with gaps after each row and after n1 rows, and its two gradients.
-/// Returns of how many of the four products, which are in the memory that it gets, `check` is true.
+/// Returns for how many of the four products `check` is true. It gets the memory that they are in.
 template <class Check>
 int count_linear(Generator& random, index_t n0, index_t n1, index_t in, index_t out, bool gaps,
                  const Check& check) {

@@ -13,6 +13,8 @@
 #include "shard/layers/window/conv.hpp"
 #include "support/thrown.hpp"
 
+#include "../../src/layers/device_tile.hpp"
+
 namespace {
 
 using namespace shard::testing;
@@ -234,6 +236,10 @@ TEST(Linear, Bfloat16KeepsRowsApart) {
     });
 }
 
+struct Row;
+using Tokens = ShardedView<float**, Right, ShardDim<0, Row>>;
+using Image  = ShardedView<float****, Right, ShardDim<2, Row>>;
+
 /// Layers of 40 to 48 channels on a field of one value, with weights of one value, no bias: an
 /// output is a count of products.
 template <class Layer, class X, class Y>
@@ -257,13 +263,12 @@ std::pair<float, float> product_of(const Layer& layer, const X& x, const Y& y, f
 // TF32 needs tensor cores, bfloat16 those or a host's tile registers. Nothing changes where Kokkos
 // Kernels multiplies.
 TEST(Linear, TensorCoresAndTileRegistersRoundFactors) {
-  struct Row;
   using Precision = shard::ProductPrecision;
   const shard::Mesh<Row> mesh(MPI_COMM_SELF, {1});
-  using Tokens = ShardedView<float**, Right, ShardDim<0, Row>>;
-  using Image  = ShardedView<float****, Right, ShardDim<2, Row>>;
 #ifdef KOKKOS_ENABLE_CUDA
-  const auto rounds = [](Precision p) { return p != Precision::float32; };
+  const auto rounds = [](Precision p) {
+    return impl::has_tensor_tiles_v<Kokkos::Cuda, float> && p != Precision::float32;
+  };
 #else
   const auto rounds = [](Precision p) {
     return computes_on_host && p == Precision::bfloat16 && impl::has_bfloat16_tiles();
@@ -288,14 +293,45 @@ TEST(Linear, TensorCoresAndTileRegistersRoundFactors) {
                    Image("x", mesh, {1, 40, 8, 8}), Image("y", mesh, {1, 48, 8, 8}), x);
     EXPECT_EQ(image.first, 40.0F * factor);
     EXPECT_EQ(image.second, 64.0F * in_tiles);
-    if constexpr (computes_on_host) {  // few channels are floats
+  }
+}
+
+TEST(Linear, Bfloat16IsForManyChannels) {
+  if constexpr (computes_on_host)
+    with_bfloat16_tiles([] {
+      const shard::Mesh<Row> mesh(MPI_COMM_SELF, {1});
+      const float x = 1.0F + 0x1p-12F;
       const auto few =
           product_of(shard::Conv<shard::Kernel<1, 1>>{15, 48, 1, false},
                      Image("x", mesh, {1, 15, 8, 8}), Image("y", mesh, {1, 48, 8, 8}), x);
       EXPECT_EQ(few.first, 15.0F * x);
       EXPECT_EQ(few.second, 64.0F * x);
-    }
-  }
+    });
+}
+
+// Rounded, they would be the smallest normal float: in whole tiles, or in rests of them.
+TEST(Linear, Bfloat16TakesDenormalValuesForZeros) {
+  if constexpr (computes_on_host)
+    with_bfloat16_tiles([] {
+      const Kokkos::View<float**, Right> small("small", 35, 33), ones("ones", 18, 33),
+          y("y", 35, 18), dy("dy", 35, 18), dx("dx", 35, 33), dw("dw", 18, 33);
+      const Kokkos::View<float*, Right> db("db", 18);
+      const auto denormal = Kokkos::bit_cast<float>(0x007fffffU);
+      Kokkos::deep_copy(small, denormal);
+      Kokkos::deep_copy(dy, denormal);
+      Kokkos::deep_copy(ones, 1.0F);
+      const Kokkos::View<const float**, Right> x = small;
+      shard::linear(Space(), y, x, ones);
+      Kokkos::deep_copy(small, 1.0F);
+      shard::linear_pullback(Space(), dx, dw, db, dy, x, ones);
+      Space().fence();
+      const auto check = [](const auto& view) {
+        visit(view, [](std::size_t i, float value) { EXPECT_EQ(value, 0.0F) << i; });
+      };
+      check(y);
+      check(dx);
+      check(dw);
+    });
 }
 
 TEST(Linear, NothingToContractOrToGive) {

@@ -130,6 +130,8 @@ TEST(ordered, T11_Bfloat16OnHosts) {
     with_bfloat16_tiles([&] {
       forward();
       check<float, Layer, Reflect, Periodic>({1, 18, 7, 60}, 20);
+      check<float, ConvTranspose<Kernel<4, 4>, Stride<2, 2>, Padding<1, 1>>, On, Periodic>(
+          {1, 18, 5, 26}, 17);
     });
 }
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-// What is made of a solver: one in float refined in double, and a solve as an operation with a
-// pullback.
+// Refinement of solutions in float, and a solve as an operation with a pullback.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -16,10 +16,12 @@ enum class ProductPrecision : std::uint8_t {
 /// Sets the precision of the process' products from here on, in float:
 /// - on NVIDIA GPUs if Kokkos was built for sm_80 or later: products of Linear and its gradients,
 ///   and of convolutions with more than 32 output channels per group and their gradients;
-/// - on hosts, `bfloat16` only: the same of Linear, and of convolutions with at least 16 input and
-///   16 output channels per group on each rank, on x86-64 processors with AMX-BF16 under Linux
-///   (Intel Xeon from Sapphire Rapids on). Values below the smallest normal float count as zero.
+/// - on hosts, `bfloat16` only, in builds without CUDA and HIP: the same of Linear, and of
+///   convolutions with at least 16 input and 16 output channels per group, on x86-64 processors
+///   with AMX-BF16 under Linux (Intel Xeon from Sapphire Rapids on). Values below the smallest
+///   normal float count as zero, and additions have another order, the same on any mesh.
 ///
+/// SpatialPool, SpatialUnpool and the networks of attention biases use the products of Linear.
 /// All other products, other hosts and shard's kernels on AMD GPUs keep `float32`, the default.
 /// Results stay bitwise reproducible, on every number of ranks where they were so before. Fields
 /// and parameters stay float. Local; ranks should agree, as their results differ otherwise. Call it
@@ -45,8 +47,9 @@ enum class ProductLibrary : std::uint8_t {
 /// On AMD GPUs MIOpen and rocBLAS take their places. MIOpen computes in float32; in tf32 and
 /// bfloat16 rocBLAS takes TF32 where the GPU has it. Neither has been run on an AMD GPU yet.
 ///
-/// Only deterministic algorithms are used: the same call on the same GPU gives the same bits. The
-/// order of additions depends on the extents, so results of other meshes differ by rounding.
+/// Only deterministic algorithms are used: the same call on the same GPU gives the same bits (for
+/// AMD GPUs docs/gpu.md has the conditions). The order of additions depends on the extents, so
+/// results of other meshes differ by rounding.
 ///
 /// A product may use up to 512 MiB of workspace, which is kept for each stream, and a copy of an
 /// output's gradient that has gaps. The first one with new extents may allocate. Local; ranks

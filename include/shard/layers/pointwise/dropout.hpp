@@ -12,11 +12,11 @@
 
 namespace shard {
 
-/// Dropout, and with OfSamples DropPath.
+/// The layer behind Dropout (OfSamples = false) and DropPath (true).
 template <bool OfSamples>
 struct DropoutLayer {
   double p           = OfSamples ? 0.1 : 0.5;  ///< the probability of a zero
-  std::uint64_t seed = 0;                      ///< use another seed for each one of a model
+  std::uint64_t seed = 0;                      ///< use another seed for each layer of a model
   bool training      = true;                   ///< whether anything is dropped
 
   static constexpr LayerSharding sharding = LayerSharding::local;  ///< sends nothing
