@@ -12,6 +12,12 @@
 
 namespace shard {
 
+namespace impl {
+struct DropoutState {
+  std::uint64_t step = 0;  ///< of the last apply, from 1 on
+};
+}  // namespace impl
+
 /// The layer behind Dropout (OfSamples = false) and DropPath (true).
 template <bool OfSamples>
 struct DropoutLayer {
@@ -23,9 +29,7 @@ struct DropoutLayer {
 
   /// The number of masks drawn by `apply`; pullback and pushforward use the last one. Set it to
   /// restart a run or to repeat an earlier step.
-  struct State {
-    std::uint64_t step = 0;  ///< of the last apply, from 1 on
-  };
+  using State = impl::DropoutState;
 
   /// No parameters.
   std::vector<ParameterShape> parameter_shapes() const { return {}; }
