@@ -83,11 +83,11 @@ void multiply_emulated(const std::uint32_t* a, index_t row_tiles, const std::uin
       float sum = 0.0F;
       for (index_t s = 0; s < steps; ++s) {
         const std::uint32_t* const row = a + (m / bfloat16_lanes * steps + s) * bfloat16_tile +
-                                         m % bfloat16_lanes * (bfloat16_terms / 2);
+                                         m % bfloat16_lanes * pairs_of_tile;
         const std::uint32_t* const column =
             b + (j / bfloat16_lanes * steps + s) * bfloat16_tile + j % bfloat16_lanes;
         float even = 0.0F, odd = 0.0F;
-        for (index_t p = 0; p < bfloat16_terms / 2; ++p) {
+        for (index_t p = 0; p < pairs_of_tile; ++p) {
           const std::uint32_t left = row[p], right = column[p * bfloat16_lanes];
           even += low(left) * low(right);
           odd += high(left) * high(right);
@@ -174,7 +174,7 @@ struct alignas(64) TileShapes {
   }
 }
 
-/// pack_lines_of_columns.
+/// The same as pack_lines_of_columns.
 [[gnu::target("avx512f,avx512bf16")]] void pack_transposed(const float* from, const index_t* column,
                                                            index_t count, index_t used,
                                                            std::uint32_t* to) {

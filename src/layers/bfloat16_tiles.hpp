@@ -75,8 +75,8 @@ void add_bfloat16_products(index_t rows, index_t used, const std::uint32_t* a,
                            const std::uint32_t* b, index_t count, const float* sums,
                            index_t sums_row, float* to, index_t to_row);
 
-/// Lets the calling thread use the tile registers, and gives them back. Between the calls other
-/// libraries may not use them.
+/// Lets the calling thread use the tile registers, and gives them back. In between the thread may
+/// not call another library that uses them.
 void begin_bfloat16_tiles();
 void end_bfloat16_tiles();
 

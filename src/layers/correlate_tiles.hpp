@@ -35,7 +35,7 @@ struct CorrelateTiles : Correlation<T, Transposed, Window> {
   index_t rows_at_once, row_blocks, together, pieces, tiles;
   index_t classes[3];
   bool by_lines;  ///< a tile lies within one line; otherwise it may cross lines
-  bool rounds;    ///< factors to bfloat16
+  bool rounds;    ///< factors are rounded to bfloat16
 
   /// Chooses the sizes of work items for `threads`. The sums don't depend on them.
   CorrelateTiles(const Operands& operands, index_t threads)

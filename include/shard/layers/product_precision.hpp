@@ -19,9 +19,11 @@ enum class ProductPrecision : std::uint8_t {
 /// - on hosts, `bfloat16` only, in builds without CUDA and HIP: the same of Linear, and of
 ///   convolutions with at least 16 input and 16 output channels per group, on x86-64 processors
 ///   with AMX-BF16 under Linux (Intel Xeon from Sapphire Rapids on). Values below the smallest
-///   normal float count as zero, and additions have another order, the same on any mesh.
+///   normal float count as zero. The order of additions differs from that of float32; it is the
+///   same on any mesh.
 ///
-/// SpatialPool, SpatialUnpool and the networks of attention biases use the products of Linear.
+/// SpatialPool, SpatialUnpool and the networks of attention biases are made of the products of
+/// Linear, so they are rounded too.
 /// All other products, other hosts and shard's kernels on AMD GPUs keep `float32`, the default.
 /// Results stay bitwise reproducible, on every number of ranks where they were so before. Fields
 /// and parameters stay float. Local; ranks should agree, as their results differ otherwise. Call it
